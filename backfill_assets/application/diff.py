@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from backfill_assets.application.export import spreadsheet_cell
 from backfill_assets.application.output_files import replacing
-from backfill_assets.application.requests import restatement_of
 from backfill_assets.application.shadow import resolve
 from backfill_assets.calendar.partitions import DayRange, partitions_over
 from backfill_assets.candidates.changed_rows import Wanted, compared_groups, keys_in, shape_of_rows
@@ -107,7 +106,7 @@ def runs_by_table(ws: Workspace, name: str) -> Mapping[str, Sequence[str]]:
     if not RequestKind.of_id(name).has_runs:
         raise NotDoneWith(name=name, deed="compared row by row")
     with ws.ledger.read() as tx:
-        manifests = [tx.runs.get(run_id).manifest for run_id in restatement_of(ws, name).run_ids]
+        manifests = [run.manifest for run in tx.requests.runs(name)]
     return grouped((manifest.table, manifest.run_id) for manifest in manifests)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import compute
 from backfill_assets.application.resolve_outcome import resolve_outcomes_at
 from backfill_assets.calendar.partitions import DayRange, Days
 from backfill_assets.capture.files.file_capture import FileCapture
@@ -230,4 +230,7 @@ def _load(
 
 def build(ws: Workspace, run: RunRecord, acting: Acting) -> RunReport:
     """Stages, gates and publishes a planned load."""
-    return Run(ws, run.run_id).stage(acting)
+    from backfill_assets.report.report import run_report
+
+    compute(ws, run.run_id, acting)
+    return run_report(ws, run.run_id)

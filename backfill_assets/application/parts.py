@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import assert_never
 
-from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Stage, Swap, stages_of
@@ -46,15 +45,12 @@ def part_of(stage: Stage) -> Part:
 def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
     """The steps of a run: the list that `plan` prints and the loop executes.
 
-    Of a run of a set, these are the stages of the set that concern it.
+    Of one of several runs, these are the stages of all that concern it.
     """
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
-        set_id = run.manifest.member_of
-        if set_id is None:
-            return stages_of([run.manifest], ws.graph, demand=demand_of(ws, tx, run))
-        record = tx.sets.get(set_id)
-        members, phases = members_of(tx.runs, record), record.manifest.phases
-        asked = every(demand_of(ws, tx, member) for member in members)
-    listed = stages_of([member.manifest for member in members], ws.graph, of=set_id, demand=asked, phases=phases)
-    return tuple(each for each in listed if (each.of if isinstance(each, Agree) else each.run_id) in (run_id, set_id))
+        runs, phases = tx.requests.runs(run.request_id), tx.sets.of(run).manifest.phases
+        asked = every(demand_of(ws, tx, each) for each in runs)
+    whole, manifests = run.request_id, [each.manifest for each in runs]
+    listed = stages_of(manifests, ws.graph, demand=asked, phases=phases)
+    return tuple(each for each in listed if (each.of if isinstance(each, Agree) else each.run_id) in (run_id, whole))

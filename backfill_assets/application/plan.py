@@ -252,7 +252,7 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
     text = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}"
     set_id = set_id_for(text, as_of)
     days = [days_in(days_of(node.grain, partition) for partition in part) for part in parts]
-    proposed = [_proposed(ws, replace(request, days=some, member_of=set_id), as_of) for some in days]
+    proposed = [_proposed(ws, replace(request, days=some, request_id=set_id), as_of) for some in days]
     plans = affordable(proposed, request.max_cost, ws.settings.tariff)
     manifest = SetManifest(
         set_id=set_id,

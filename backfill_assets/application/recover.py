@@ -153,7 +153,7 @@ def _require_known(tx: ReadTransaction, name: str) -> None:
 def _runs_of(tx: ReadTransaction, name: str, orders: Iterable[RollbackOrder]) -> Collection[str]:
     """The runs that are published, or rolled back, with a run or a set."""
     with_it = {run_id for order in orders if order.of == name for run_id in order.dependents}
-    return {name, *with_it, *((each.run_id for each in tx.sets.get(name).manifest.members) if is_set(name) else ())}
+    return {name, *with_it, *(tx.sets.get(name).run_ids if is_set(name) else ())}
 
 
 def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterator[RecoveredWork]:

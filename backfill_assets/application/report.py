@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.application.output_files import replacing
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
@@ -26,7 +26,7 @@ class WrittenReport:
 
 def report_page(ws: Workspace, name: str) -> Page:
     """The report of a run or a set as a page."""
-    found = restatement_of(ws, name).report()
+    found = Restatement(ws, name).report()
     now = ws.clock()
     return set_page(found, now) if isinstance(found, SetReport) else run_page(found, now)
 

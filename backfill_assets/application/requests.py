@@ -21,22 +21,20 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.ledger.errors import UnfitState
 from backfill_assets.ledger.records import Action, PublicationRecord, ReplayRecord, RunRecord
-from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, RequestKind, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import approve, approvers_read, grounds_to_leave
 from backfill_assets.publication.obstacles import Publishing, not_stopped, obstacles, outdated, require_none
-from backfill_assets.publication.publish import rollback_run
 from backfill_assets.report.errors import NotDoneWith
 from backfill_assets.report.follow import ErasedSamples
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.releases import references_moved_on
-from backfill_assets.report.runs import RunSummary, SetDocument, interrupted, run_document, set_document
+from backfill_assets.report.runs import RunSummary, SetDocument, interrupted, restatement_document, set_document
 from backfill_assets.report.versions import ActDocument, act_document
 from backfill_assets.restatements.errors import ReproducedOneByOne
-from backfill_assets.restatements.publish import publish_set
-from backfill_assets.restatements.undo import complete_rollback, rollback_set, rollback_with_dependents
+from backfill_assets.restatements.publish import publish_restatement
+from backfill_assets.restatements.undo import complete_rollback, rollback, rollback_with_dependents
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -151,230 +149,199 @@ class Act(Request[ActDocument]):
         return self.document()
 
 
-class Run(Request[RunSummary]):
-    """One run by its id. Raises (every method): UnknownName: There is no such run."""
+class Restatement(Request["RunSummary | SetDocument"]):
+    """A restatement of one or several tables: its runs are approved, published and undone together.
+
+    The id of a restatement of one run is that of the run; a run that is one of several is staged, reported on and
+    reproduced by its own id as well, and a phase is published by it.
+    """
 
     @property
-    def run_id(self) -> str:
-        return self.name
-
-    @property
-    def record(self) -> RunRecord:
+    def runs(self) -> Sequence[RunRecord]:
+        """Its runs in the order of publication, as the ledger has them now."""
         with self.ws.ledger.read() as tx:
-            return tx.runs.get(self.run_id)
+            return self._runs(tx)
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        return (self.run_id,)
-
-    def document(self) -> RunSummary:
-        return run_document(self.ws, self.run_id)
-
-    def report(self) -> RunReport:
-        """The report for a reviewer: what changes, which gates passed, some rows before and after."""
-        from backfill_assets.report.report import run_report
-
-        return run_report(self.ws, self.run_id)
+        return tuple(run.run_id for run in self.runs)
 
     def _runs(self, tx: ReadTransaction) -> Sequence[RunRecord]:
         return tx.requests.runs(self.name)
 
-    def stage(self, acting: Acting) -> RunReport:
-        """Stages and gates the run; a load of landed files is published too."""
-        self.compute(acting)
-        return self.report()
+    def document(self) -> RunSummary | SetDocument:
+        return restatement_document(self.ws, self.name)
 
-    def compute(self, acting: Acting) -> None:
-        """Computes the run without a report for the reviewer, which reads much of the ledger."""
-        # Imported where rows are computed: what is asked of a run otherwise is answered without Spark's functions.
-        from backfill_assets.candidates.stage import require_stageable
+    def report(self) -> RunReport | SetReport:
+        """The report for a reviewer: what changes, which gates passed, some rows before and after; of several runs
+        their state together, and the report of each."""
+        from backfill_assets.report.report import run_report, set_report
 
-        record = self.record
-        # Before the run is claimed: a Spark that cannot start leaves the run as it was.
-        session = require_stageable(self.ws, record)
-        is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
-        with self.ws.one_session(session):
-            self.execute(acting, tuple(Part) if is_load else STAGED_AND_GATED)
+        return set_report(self.ws, self.name) if is_set(self.name) else run_report(self.ws, self.name)
 
-    def publish(self, acting: Acting) -> PublicationDocument:
-        """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`.
+    def stage(self, acting: Acting) -> RunReport | SetDocument:
+        """Stages and gates its runs, in order; a load of landed files is published too.
 
-        If an earlier attempt did not learn its outcome, that is found out first. Of a run that was verified there is
-        nothing to publish.
+        Of several runs, a blocked one stops those that read it, and one that has passed is staged again only if its
+        inputs have been staged again since.
+
+        Raises:
+            IllegalTransition: It is cancelled.
         """
-        from backfill_assets.application.execute import require_ready
+        if not is_set(self.name):
+            from backfill_assets.report.report import run_report
 
+            compute(self.ws, self.name, acting)
+            return run_report(self.ws, self.name)
         with self.ws.ledger.read() as tx:
-            its_set = tx.sets.of_run(self.run_id)
-        if its_set and its_set.manifest.phases:
-            RestatementSet(self.ws, its_set.set_id).publish(acting, phase=self.run_id)
-            return self._published()
-        changed = references_moved_on(self.ws, self.record)
-        landed = resolve_outcomes(self.ws, self.run_ids, acting)
-        if self.record.state is not RunState.VERIFIED and not any(record.action is Action.PUBLISH for record in landed):
-            require_ready(self.ws, self.run_id)
-            self._said(acting, "publish", "checking {} before anything is swapped")
-            self.execute(acting, (Part.PUBLISH,))
+            state = tx.sets.get(self.name).state
+        if state is SetState.CANCELLED:
+            raise UnfitState(name=self.name, state=state, why="it cannot be staged")
+        runs = self.runs
+        for place, run in enumerate(runs):
+            if run.state in VISIBLE or (run.state in GATED and not _is_outdated(self.ws, run)):
+                continue
+            sentence = f"run {place + 1} of {len(runs)} of the set, {_partitions_of(run)}"
+            acting.listener(Progress(step="prepare", done=place, total=len(runs), line=sentence, table=run.table))
+            compute(self.ws, run.run_id, acting)
+            if run_of(self.ws, run.run_id).state is RunState.BLOCKED:
+                break
+        return set_document(self.ws, self.name)
+
+    def publish(self, acting: Acting) -> PublicationDocument | SetDocument:
+        """Makes its gated and approved runs visible to readers, in order, or its next phase; each is recorded
+        separately. See `restatements.publish.publish_restatement`.
+
+        If an earlier attempt did not learn the outcome of one, that is found out first. Where all of it was verified
+        there is nothing to publish.
+        """
+        first = self.runs[0]
+        with self.ws.ledger.read() as tx:
+            is_phase = first.request_id != self.name and tx.sets.get(first.request_id).manifest.phases is not None
+        whole = Restatement(self.ws, first.request_id) if is_phase else self
+        changed = tuple(
+            found
+            for run in whole.runs
+            if run.run_id == self.name or not is_phase
+            for found in references_moved_on(self.ws, run)
+        )
+        landed = resolve_outcomes(self.ws, whole.run_ids, acting)
+        published = first.is_alone and any(record.action is Action.PUBLISH for record in landed)
+        if not published and not all(run.state is RunState.VERIFIED for run in whole.runs):
+            _checked(whole.runs, acting, "publish", "swapped")
+
+            def publish_one(run_id: str) -> None:
+                execute(self.ws, run_id, acting, (Part.PUBLISH,))
+
+            publish_restatement(
+                self.ws, whole.name, by=acting.by, publish=publish_one, phase=self.name if is_phase else None
+            )
+        if is_set(self.name):
+            return replace(set_document(self.ws, self.name), changed_references=changed)
         return replace(self._published(), changed_references=changed)
 
     def _published(self) -> PublicationDocument:
         with self.ws.ledger.read() as tx:
-            made = tx.publications.headers(run_id=self.run_id)
+            made = tx.publications.headers(run_id=self.name)
             return publication_documents(self.ws, tx, [each for each in made if each.action is Action.PUBLISH][:1])[0]
 
-    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument:
-        """Undoes the publication; with dependents, first those that would be left without their input.
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument | SetDocument:
+        """Undoes its publications, dependents before their inputs; with dependents, first those that would be left
+        without their input.
 
-        If an earlier attempt did not learn its outcome, that is found out first.
+        If an earlier attempt did not learn the outcome of one, that is found out first.
         """
         require_person("the one who rolls back", acting.by)
-        said = self._said(acting, "rollback", "checking {} before anything is restored")
-        begun = rollback_under_way(self.ws, self.run_id) if with_dependents else None
-        landed = undone(resolve_outcomes(self.ws, (self.run_id, *(begun.dependents if begun else ())), acting))
+        said = _checked(self.runs, acting, "rollback", "restored")
+        begun = rollback_under_way(self.ws, self.name) if with_dependents else None
+        landed = undone(resolve_outcomes(self.ws, (*self.run_ids, *(begun.dependents if begun else ())), acting))
         records: Sequence[PublicationRecord] = ()
         if begun:
             records = complete_rollback(self.ws, begun)
-        elif all(record.run_id != self.run_id for record in landed):
-            if with_dependents:
-                records = rollback_with_dependents(self.ws, self.run_id, by=acting.by, reason=reason)
-            else:
-                records = (rollback_run(self.ws, self.run_id, by=acting.by, reason=reason),)
-        said("rolled back")
+        elif is_set(self.name) or all(record.run_id != self.name for record in landed):
+            undo = rollback_with_dependents if with_dependents else rollback
+            records = undo(self.ws, self.name, by=acting.by, reason=reason)
+        said()
         for record in records:
             acting.recorder.landed(self.ws, record)
+        if is_set(self.name):
+            return set_document(self.ws, self.name)
         with self.ws.ledger.read() as tx:
-            with_it = [record.publication_id for record in (*landed, *records) if record.run_id != self.run_id]
+            with_it = [record.publication_id for record in (*landed, *records) if record.run_id != self.name]
             # Asked of the ledger: a process that was stopped before it noted the end has left nothing to bring back.
-            headers = [*map(tx.publications.header, with_it), tx.publications.rollbacks(self.run_ids)[self.run_id]]
+            headers = [*map(tx.publications.header, with_it), tx.publications.rollbacks(self.run_ids)[self.name]]
             *dependents, own = publication_documents(self.ws, tx, headers)
         return RollbackDocument(publication=own, dependents=tuple(dependents))
 
-    def _said(self, acting: Acting, step: str, line: str) -> Callable[[str], None]:
-        """Says what is checked, which may refuse it, and gives what says that it is done."""
-        manifest = self.record.manifest
-        total, partitions = len(manifest.partitions), describe(manifest.grain, manifest.partitions)
-
-        def say(done: int, text: str) -> None:
-            acting.listener(Progress(step=step, done=done, total=total, line=text, table=manifest.table))
-
-        say(0, line.format(partitions))
-        return lambda text: say(total, text)
-
     def reproduce(self, acting: Acting, *, sample: int | None, from_raw: bool = False) -> ReproductionReport:
-        """Rebuilds the published run, or a sample of it, and compares it with what it published."""
+        """Rebuilds a published run, or a sample of it, and compares it with what it published.
+
+        Raises:
+            Refused: It has several runs, which are rebuilt one by one.
+        """
         from backfill_assets.upkeep.reproduce import reproduce_run
 
+        if is_set(self.name):
+            published = tuple(run.run_id for run in self.runs if run.state in EVER_PUBLISHED)
+            raise ReproducedOneByOne(set_id=self.name, published=published)
         return reproduce_run(
-            self.ws, self.run_id, by=acting.by, sample=sample, from_raw=from_raw, listener=acting.listener
+            self.ws, self.name, by=acting.by, sample=sample, from_raw=from_raw, listener=acting.listener
         )
 
-    def execute(self, acting: Acting, parts: Sequence[Part]) -> None:
-        """Executes parts of the run through the recorder.
-
-        Raises:
-            Interrupted: Ctrl-C; finished work is kept.
-        """
-        try:
-            acting.recorder.execute(self.ws, self.run_id, parts, by=acting.by, listener=acting.listener)
-        except KeyboardInterrupt:
-            raise interrupted(self.ws, self.run_id) from None
+    def erase_samples(self, *, by: str, reason: str) -> ErasedSamples:
+        """Permanently deletes the values of rows that were kept for reviewers of its runs."""
+        with self.ws.ledger.write() as tx:
+            erased = tx.samples.erase(*self.run_ids, by=by, reason=reason)
+        self.ws.ledger.compact_log()
+        return ErasedSamples(request_id=self.name, erased=erased)
 
 
-class RestatementSet(Request[SetDocument]):
-    """A set by its id: several runs that are approved, published and undone together."""
+def run_of(ws: Workspace, run_id: str) -> RunRecord:
+    """A run as the ledger has it now."""
+    with ws.ledger.read() as tx:
+        return tx.runs.get(run_id)
 
-    @property
-    def set_id(self) -> str:
-        return self.name
 
-    @property
-    def members(self) -> Sequence[RunRecord]:
-        """The runs of the set in the order of publication, as the ledger has them now."""
-        with self.ws.ledger.read() as tx:
-            return members_of(tx.runs, tx.sets.get(self.set_id))
+def compute(ws: Workspace, run_id: str, acting: Acting) -> None:
+    """Stages and gates a run, and publishes a load; without a report, which reads much of the ledger."""
+    # Imported where rows are computed: what is asked of a run otherwise is answered without Spark's functions.
+    from backfill_assets.candidates.stage import require_stageable
 
-    @property
-    def run_ids(self) -> tuple[str, ...]:
-        return tuple(member.run_id for member in self.members)
+    run = run_of(ws, run_id)
+    # Before the run is claimed: a Spark that cannot start leaves the run as it was.
+    session = require_stageable(ws, run)
+    is_load = isinstance(ws.domain.table(run.table), SourceTable)
+    with ws.one_session(session):
+        execute(ws, run_id, acting, tuple(Part) if is_load else STAGED_AND_GATED)
 
-    def document(self) -> SetDocument:
-        return set_document(self.ws, self.set_id)
 
-    def report(self) -> SetReport:
-        """The state of the set, and the report of each of its runs."""
-        from backfill_assets.report.report import set_report
+def execute(ws: Workspace, run_id: str, acting: Acting, parts: Sequence[Part]) -> None:
+    """Executes parts of a run through the recorder.
 
-        return set_report(self.ws, self.set_id)
+    Raises:
+        Interrupted: Ctrl-C; finished work is kept.
+    """
+    try:
+        acting.recorder.execute(ws, run_id, parts, by=acting.by, listener=acting.listener)
+    except KeyboardInterrupt:
+        raise interrupted(ws, run_id) from None
 
-    def _runs(self, tx: ReadTransaction) -> Sequence[RunRecord]:
-        return tx.requests.runs(self.name)
 
-    def stage(self, acting: Acting) -> SetDocument:
-        """Stages and gates the runs of the set, in order. A blocked run stops those that read it.
+def _checked(runs: Sequence[RunRecord], acting: Acting, step: str, before: str) -> Callable[[], None]:
+    """Says what is checked, which may refuse it, and gives what says that it is done."""
+    alone = runs[0] if len(runs) == 1 else None
+    total = len(alone.manifest.partitions) if alone else len(runs)
+    what, table = (_partitions_of(alone), alone.table) if alone else ("its runs", "")
 
-        A run that has passed is staged again only if its inputs have been staged again since.
+    def say(done: int, text: str) -> None:
+        acting.listener(Progress(step=step, done=done, total=total, line=text, table=table))
 
-        Raises:
-            IllegalTransition: The set is cancelled.
-        """
-        with self.ws.ledger.read() as tx:
-            state = tx.sets.get(self.set_id).state
-        if state is SetState.CANCELLED:
-            raise UnfitState(name=self.set_id, state=state, why="it cannot be staged")
-        members = self.members
-        for place, member in enumerate(members):
-            if member.state in VISIBLE or (member.state in GATED and not _is_outdated(self.ws, member)):
-                continue
-            manifest, run = member.manifest, Run(self.ws, member.run_id)
-            partitions = describe(manifest.grain, manifest.partitions)
-            sentence = f"run {place + 1} of {len(members)} of the set, {partitions}"
-            acting.listener(
-                Progress(step="prepare", done=place, total=len(members), line=sentence, table=manifest.table)
-            )
-            run.compute(acting)
-            if run.record.state is RunState.BLOCKED:
-                break
-        return self.document()
+    say(0, f"checking {what} before anything is {before}")
+    return lambda: say(total, "rolled back") if alone else None
 
-    def publish(self, acting: Acting, *, phase: str | None = None) -> SetDocument:
-        """Publishes the runs of the set in order, each recorded separately; see `restatements.publish.publish_set`.
 
-        If an earlier attempt did not learn the outcome of one, that is found out first.
-        """
-        resolve_outcomes(self.ws, self.run_ids, acting)
-        if self.document().record.state is SetState.VERIFIED:
-            return self.document()
-        waiting = [each for each in self.members if each.run_id == phase or phase is None]
-        changed = tuple(found for each in waiting for found in references_moved_on(self.ws, each))
-        line = "checking its runs before anything is swapped"
-        acting.listener(Progress(step="publish", done=0, total=len(self.run_ids), line=line))
-
-        def publish_one(run_id: str) -> None:
-            Run(self.ws, run_id).execute(acting, (Part.PUBLISH,))
-
-        publish_set(self.ws, self.set_id, by=acting.by, publish=publish_one, phase=phase)
-        return replace(self.document(), changed_references=changed)
-
-    def reproduce(self, acting: Acting, *, sample: int | None, from_raw: bool = False) -> ReproductionReport:
-        """Refused: its runs are rebuilt one by one."""
-        published = tuple(member.run_id for member in self.members if member.state in EVER_PUBLISHED)
-        raise ReproducedOneByOne(set_id=self.set_id, published=published)
-
-    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> SetDocument:
-        """Rolls back every table of the set, dependents first.
-
-        If an earlier attempt did not learn the outcome of one, that is found out first.
-        """
-        require_person("the one who rolls back", acting.by)
-        begun = rollback_under_way(self.ws, self.set_id) if with_dependents else None
-        resolve_outcomes(self.ws, (*self.run_ids, *(begun.dependents if begun else ())), acting)
-        undo = rollback_with_dependents if with_dependents else rollback_set
-        records = (
-            complete_rollback(self.ws, begun) if begun else undo(self.ws, self.set_id, by=acting.by, reason=reason)
-        )
-        for record in records:
-            acting.recorder.landed(self.ws, record)
-        return self.document()
+def _partitions_of(run: RunRecord) -> str:
+    return describe(run.manifest.grain, run.manifest.partitions)
 
 
 def _is_outdated(ws: Workspace, run: RunRecord) -> bool:
@@ -382,32 +349,16 @@ def _is_outdated(ws: Workspace, run: RunRecord) -> bool:
         return outdated(Publishing(ws=ws, tx=tx, run=run)) is not None
 
 
-def restatement_of(ws: Workspace, name: str) -> Run | RestatementSet:
-    """The run or the set with that id; its first request checks that the ledger has it."""
-    return RestatementSet(ws, name) if is_set(name) else Run(ws, name)
-
-
 def request_of(ws: Workspace, name: str) -> AnyRequest:
     """The request with this id; its first request checks that the ledger has it."""
     match RequestKind.of_id(name):
         case RequestKind.RUN | RequestKind.SET:
-            return restatement_of(ws, name)
+            return Restatement(ws, name)
         case RequestKind.ACT:
             return Act(ws, name)
         case RequestKind.CAPTURE | RequestKind.REPLAY:
             return CaptureOrReplay(ws, name)
 
 
-AnyRequest = Run | RestatementSet | Act | CaptureOrReplay
+AnyRequest = Restatement | Act | CaptureOrReplay
 AnyDocument = RunSummary | SetDocument | ActDocument | CaptureRecord | ReplayRecord
-
-
-def erase_samples(restatement: Run | RestatementSet, *, by: str, reason: str) -> ErasedSamples:
-    """Permanently deletes the values of rows that were kept for reviewers of a run, or of the runs of a set."""
-    ws = restatement.ws
-    with ws.ledger.write() as tx:
-        erased = tx.samples.erase(*restatement.run_ids, by=by, reason=reason)
-    ws.ledger.compact_log()
-    if isinstance(restatement, Run):
-        return ErasedSamples(run_id=restatement.run_id, set_id=None, erased=erased)
-    return ErasedSamples(run_id=None, set_id=restatement.set_id, erased=erased)

@@ -16,7 +16,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.publication.obstacles import AWAITED, Publishing, PublishingSet, is_met, phase_not_held
+from backfill_assets.publication.obstacles import AWAITED, Publishing, PublishingRestatement, is_met, phase_not_held
 from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.follow import ClearedDocument, stuck_document, stuck_words
@@ -41,10 +41,9 @@ def _runs(ws: Workspace, tx: ReadTransaction) -> list[str]:
     waiting = [
         header.run_id
         for header in reversed(tx.runs.headers(states=[RunState.PASSED]))
-        if header.approval is ApprovalState.APPROVED and header.mode not in NEVER_PUBLISHED
+        if header.is_alone and header.approval is ApprovalState.APPROVED and header.mode not in NEVER_PUBLISHED
     ]
-    of_sets = tx.sets.ids_of_runs(waiting)
-    found = tx.runs.named(run_id for run_id in waiting if run_id not in of_sets)
+    found = tx.runs.named(waiting)
     return [run.run_id for run in found if is_approved_by_a_person(run) and _is_ready(ws, tx, run)]
 
 
@@ -52,7 +51,7 @@ def _sets(ws: Workspace, tx: ReadTransaction) -> list[str]:
     states = (SetState.PENDING, SetState.PARTLY_PUBLISHED)
     found = []
     for each in reversed(tx.sets.records(states=states, unreadable=lambda _set_id, _error: None)):
-        asked = PublishingSet(ws=ws, tx=tx, record=each)
+        asked = PublishingRestatement(ws=ws, tx=tx, record=each)
         passed = all(run.state is RunState.PASSED and is_approved_by_a_person(run) for run in asked.due)
         is_held = phase_not_held.find(asked) is not None
         if asked.due and passed and not is_held and all(_is_ready(ws, tx, run) for run in asked.due):

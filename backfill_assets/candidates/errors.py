@@ -22,14 +22,10 @@ from backfill_assets.planning.next_steps import fix_and_plan_again
 class StagedAgain(OfRun, OfTable, OfPartitions, InputsMovedOn):
     """run {run_id} was computed from candidates of its set that have been staged again since: {partitions} of {table}.
 
-    Next: stage it again: [run {whole}]
+    Next: stage it again: [run {request_id}]
     """
 
-    set_id: str | None
-
-    @property
-    def whole(self) -> str:
-        return self.set_id or self.run_id
+    request_id: str
 
 
 @sentence

@@ -145,7 +145,7 @@ def require_read_as_staged(tx: ReadTransaction, graph: Graph, manifest: Manifest
     if before := read_before(tx, graph, manifest):
         raise StagedAgain(
             run_id=manifest.run_id,
-            set_id=manifest.member_of,
+            request_id=manifest.request_id,
             table=manifest.table,
             partitions=Partitions.of(manifest.grain, before),
         )

@@ -18,7 +18,6 @@ from backfill_assets.domain import Failing, Table
 from backfill_assets.domain.failing_rows import AROUND
 from backfill_assets.gates.agreed import tables_read
 from backfill_assets.ledger.findings import GateReads
-from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest import Manifest
@@ -97,14 +96,12 @@ def _pins(
 
 
 def runs_before(tx: ReadTransaction, manifest: Manifest) -> Mapping[str, Collection[str]]:
-    """By table, the runs of the set of a run that are published before it."""
-    if manifest.member_of is None:
-        return {}
+    """By table, the runs of the restatement of a run that are published before it."""
     found: dict[str, list[str]] = {}
-    for member in members_of(tx.runs, tx.sets.get(manifest.member_of)):
-        if member.run_id == manifest.run_id:
+    for other in reversed(tx.runs.headers(request=manifest.request_id)):
+        if other.run_id == manifest.run_id:
             break
-        found.setdefault(member.manifest.table, []).append(member.run_id)
+        found.setdefault(other.table, []).append(other.run_id)
     return found
 
 

@@ -23,7 +23,6 @@ from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.usual import Amounts, History, amounts_of, compared_with, judged
 from backfill_assets.ledger.findings import GateReads, PartitionCell, UsualPoint
 from backfill_assets.ledger.records import PartitionVersion
-from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
@@ -119,10 +118,9 @@ def _reads(
 
 
 def restated(tx: ReadTransaction, manifest: Manifest) -> frozenset[date]:
-    """The partitions of a table that a run restates, or another run of its set."""
-    its_set = tx.sets.of_run(manifest.run_id) if manifest.member_of else None
-    others = members_of(tx.runs, its_set) if its_set else ()
-    same = (p for other in others if other.manifest.table == manifest.table for p in other.manifest.partitions)
+    """The partitions of a table that a run restates, or another run of its restatement."""
+    others = [other.manifest for other in tx.runs.of_request(manifest.request_id)]
+    same = (p for other in others if other.table == manifest.table for p in other.partitions)
     return frozenset((*manifest.partitions, *same))
 
 

@@ -276,9 +276,9 @@ def erase(
     with answering(as_json) as answer:
         why = given_reason(reason, by)
         with opened() as session:
-            from backfill_assets.application.requests import erase_samples, restatement_of
+            from backfill_assets.application.requests import Restatement
 
-            document = erase_samples(restatement_of(session.ws, run), by=person(by), reason=why)
+            document = Restatement(session.ws, run).erase_samples(by=person(by), reason=why)
         answer(document)
 
 

@@ -403,7 +403,7 @@ class Pages:
             return shown(page("Search", Note(text="Type an id, a name, or a part of a reason above.")))
         found = find(self.ws, text)
         for row in found.runs:
-            if text in (row["run_id"], row["set_id"]):
+            if text in (row["run_id"], row["request_id"]):
                 place = Place.RUN if text == row["run_id"] else Place.SET
                 return RedirectResponse(address_of(Ref(place=place, id=text)), status_code=303)
         return shown(screens.found_page(found))

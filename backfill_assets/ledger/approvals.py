@@ -83,7 +83,7 @@ def require_can_pass(run: RunRecord) -> None:
         IllegalTransition: The run has failed, or a gate has blocked it.
     """
     if run.state in (RunState.FAILED, RunState.BLOCKED):
-        of = f" of set {run.manifest.member_of}" if run.manifest.member_of else ""
+        of = "" if run.is_alone else f" of set {run.request_id}"
         because = f"{run.note}, so " if run.note else ""
         why = f"{because}nothing{of} can be published as it is, and no approval is recorded"
         raise errors.UnfitState(name=run.run_id, state=run.state, why=why)

@@ -302,8 +302,10 @@ class PartOfSet(OfRun, OfSet, Because, errors.IllegalTransition):
                 return "[cancel {set_id} by=NAME reason=WHY]"
             case Command.APPROVE:
                 return "[approve {set_id} by=ANOTHER_PERSON]"
-            case _:
+            case Command.PUBLISH:
                 return "publish the whole set: [publish {set_id} by=NAME]"
+            case _:
+                return "[status {set_id}]"
 
 
 @sentence

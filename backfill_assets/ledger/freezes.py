@@ -20,7 +20,7 @@ from backfill_assets.ledger.events import Event, Writes
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.queries import COLUMNS, Queries, read_as, row_of
 from backfill_assets.ledger.recorded_text import one_line
-from backfill_assets.ledger.schema import freezes, manifests, runs, set_members
+from backfill_assets.ledger.schema import freezes, manifests, runs
 from backfill_assets.ledger.states import FINISHED
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
@@ -60,7 +60,7 @@ class Freeze:
         if manifest.table != self.table or not self.keeps(manifest.partitions):
             return False
         if self.only is not None:
-            return self.only not in (manifest.run_id, manifest.member_of)
+            return self.only not in (manifest.run_id, manifest.request_id)
         return manifest.cause.kind is not CauseKind.PERSON
 
 
@@ -150,10 +150,9 @@ class FreezeWrites(FreezeReads, Writes):
         """Refuses a freeze for a run or a set that it could not let pass."""
         if not self._row(select(manifests.c.run_id).where(manifests.c.run_id == only)):
             raise errors.NotInLedger(kind="run or set", name=only)
-        of_set = select(set_members.c.run_id).where(set_members.c.set_id == only)
         own = self._rows(
             select(runs.c.state).where(
-                (runs.c.run_id == only) | runs.c.run_id.in_(of_set), runs.c.table_name == freeze.table
+                (runs.c.run_id == only) | (runs.c.request_id == only), runs.c.table_name == freeze.table
             )
         )
         why = ""

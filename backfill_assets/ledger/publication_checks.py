@@ -14,7 +14,7 @@ from backfill_assets.ledger.recorded_text import first_few
 from backfill_assets.ledger.records import Action, RunRecord
 from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.schema import import_days, imports
-from backfill_assets.ledger.sets import SetReads, last_phase, members_of, next_phase
+from backfill_assets.ledger.sets import SetReads, last_phase, next_phase
 from backfill_assets.ledger.states import COUNTING, RunState, SetState
 from backfill_assets.planning.next_steps import joined, loads
 
@@ -56,12 +56,14 @@ class PublicationChecks(PublicationReads):
         """The runs of a set are published and brought back together, by the process that moved the set last; phases
         one after the other, and the last one alone back.
 
-        Cost: two index lookups for a run of its own; else the manifests of the set.
+        Cost: one primary key lookup for a run alone; else the manifests of the set.
         """
-        record = SetReads(self._connection).of_run(run_id)
-        if record is None:
+        runs = RunReads(self._connection)
+        request_id = runs.request_of(run_id)
+        if request_id == run_id:
             return
-        phases = members_of(RunReads(self._connection), record) if record.manifest.phases else ()
+        record = SetReads(self._connection).get(request_id)
+        phases = runs.of_request(request_id) if record.manifest.phases else ()
         is_turn, why = record.state is turn, "the runs of a set are published and rolled back together"
         if phases:
             # Which phase is next is decided here, whoever asks; a set that is brought back as a whole has begun with
@@ -89,4 +91,4 @@ class PublicationChecks(PublicationReads):
         waiting = sorted(run_id for run_id in upstream if runs.state(run_id) not in _STANDING)
         if waiting:
             why = f"was computed from what {first_few(waiting)} staged, and that is not published"
-            raise errors.PartOfSet(run_id=found.run_id, set_id=str(found.manifest.member_of), act="publish", why=why)
+            raise errors.PartOfSet(run_id=found.run_id, set_id=found.request_id, act="publish", why=why)

@@ -62,6 +62,7 @@ class RunHeader:
     """A run without its manifest: what it is, and how far."""
 
     run_id: str
+    request_id: str  #: What is approved, published and undone with it: a request of several runs, or the run itself.
     table: str
     kind: Kind  #: As the manifest says.
     mode: Mode  #: As the manifest says.
@@ -78,6 +79,11 @@ class RunHeader:
     note: str = ""  #: The reason for its present state, such as why it failed.
     #: The process that works on it, or did when it stopped; None when no process stages or gates it.
     lease: Lease | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        """True if the run is the only one of its request."""
+        return self.request_id == self.run_id
 
     @property
     def makes(self) -> VersionState:
@@ -282,21 +288,27 @@ class RollbackOrder:
     by: str
     reason: str
 
-    @property
-    def is_of_set(self) -> bool:
-        return is_set(self.of)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRecord:
-    """A restatement set: its document, how far its publication is, and the runs that belong to it, in order."""
+    """A restatement: its document, how far its publication is, and the runs that belong to it, in order."""
 
-    set_id: str
+    set_id: str  #: Of a restatement of one run, the id of the run.
     manifest: SetManifest  #: What was agreed.
     digest: str  #: The sha256 of the document: what an approval of the set approves.
     state: SetState  #: How far it is.
     updated_at: datetime  #: When its state changed last.
     note: str = ""  #: The reason for its present state; empty when there is none.
+
+    @property
+    def is_alone(self) -> bool:
+        """True for a restatement of one run, whose swap is all there is of its publication."""
+        return not is_set(self.set_id)
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """Its runs in the order of publication."""
+        return tuple(member.run_id for member in self.manifest.members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

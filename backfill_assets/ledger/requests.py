@@ -6,7 +6,7 @@ never changes: the manifest of every run, or the row that says what was asked fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.identity import plain
@@ -22,7 +22,7 @@ from backfill_assets.ledger.recorded_text import one_line, required_text, storab
 from backfill_assets.ledger.records import ApprovalGrounds, ReplayRecord, RunRecord, SetRecord
 from backfill_assets.ledger.replays import ReplayReads
 from backfill_assets.ledger.runs import Cancellation, Leaves, RunReads, RunSteps, end_run
-from backfill_assets.ledger.sets import SetReads, is_replaceable, members_of, move_set
+from backfill_assets.ledger.sets import SetReads, is_replaceable, move_set
 from backfill_assets.ledger.states import (
     EVER_VISIBLE,
     VISIBLE,
@@ -67,17 +67,48 @@ class RequestReads(Queries):
                 raise errors.NotInLedger(kind="request without runs", name=name, near="")
 
     def runs(self, name: str) -> tuple[RunRecord, ...]:
-        """The runs of a restatement in the order of publication: those of a set, or the run that has the id.
+        """The runs of a restatement in the order of publication; of a run that is one of several, itself.
 
         Cost: the manifest of every run is parsed.
 
         Raises:
-            UnknownName: There is no such run or set.
+            UnknownName: There is no restatement, and no run, of this id.
         """
         runs = RunReads(self._connection)
         if is_set(name):
-            return tuple(members_of(runs, SetReads(self._connection).get(name)))
+            SetReads(self._connection).get(name)
+            return runs.of_request(name)
         return (runs.get(name),)
+
+    def agreed_with(self, name: str) -> tuple[RunRecord, ...]:
+        """The runs to which a person agrees who approves a restatement, or a phase that is approved by itself.
+
+        Cost: the manifest of every run is parsed.
+
+        Raises:
+            UnknownName: There is no restatement, and no run, of this id.
+            IllegalTransition: It is agreed to otherwise: as a whole, phase by phase, or after another phase.
+        """
+        asked = self.runs(name)
+        found = SetReads(self._connection).of(asked[0])
+        phases, set_id = found.manifest.phases, found.set_id
+        if phases is None or not phases.each:
+            if set_id != name:
+                why = f"belongs to set {set_id}, and only the whole set can be approved"
+                raise errors.PartOfSet(run_id=name, set_id=set_id, act="approve", why=why)
+            return asked
+        members = self.runs(set_id)
+        if set_id == name:
+            draft = next((run for run in members if run.approval is ApprovalState.DRAFT), None)
+            if draft is not None and found.state is not SetState.CANCELLED:
+                raise errors.ApprovedByPhase(set_id=set_id, run_id=draft.run_id)
+            return members
+        due = next((run for run in members if run.state not in EVER_VISIBLE), None)
+        if due is None:
+            raise errors.Ended(kind="set", name=set_id, why="is published already")
+        if due.run_id != name:
+            raise errors.ApprovedByPhase(set_id=set_id, run_id=due.run_id)
+        return asked
 
 
 class RequestWrites(RequestReads, Writes):
@@ -108,10 +139,8 @@ class RequestWrites(RequestReads, Writes):
             NotApproved: It is the requester or no person, or gates demand a comment, and there is none.
         """
         match RequestKind.of_id(name):
-            case RequestKind.RUN:
-                self._agree_to_run(self._runs.get(name), by, note, place, grounds or {})
-            case RequestKind.SET:
-                self._agree_to_set(self._sets.get(name), by, note, place, grounds or {})
+            case RequestKind.RUN | RequestKind.SET:
+                self._agree_to_runs(name, by, note, place, grounds or {})
             case RequestKind.ACT | RequestKind.CAPTURE | RequestKind.REPLAY:
                 self._agree_to_asked(self.asked(name), name, by, note)
 
@@ -153,14 +182,8 @@ class RequestWrites(RequestReads, Writes):
             IllegalTransition: Readers see some of it, it is being published, it has ended, or it is one of a set.
         """
         match RequestKind.of_id(name):
-            case RequestKind.RUN:
-                state = self._runs.state(name)
-                if (set_id := self._sets.id_of_run(name)) is not None:
-                    why = f"belongs to set {set_id}, whose runs are cancelled together"
-                    raise errors.PartOfSet(run_id=name, set_id=set_id, act="cancel", why=why)
-                end_run(RunSteps(self._log), name, state, Cancellation.of(by, reason, leaves))
-            case RequestKind.SET:
-                self._end_set(self._sets.get(name), Cancellation.of(by, reason, leaves))
+            case RequestKind.RUN | RequestKind.SET:
+                self._end(name, Cancellation.of(by, reason, leaves))
             case RequestKind.ACT:
                 self.asked(name)
                 payload = {"reason": required_text("the reason", reason)}
@@ -177,10 +200,10 @@ class RequestWrites(RequestReads, Writes):
             IllegalTransition: It is no proposal, or a person has approved it or begun to stage it.
         """
         found = self._sets.get(set_id)
-        if not is_replaceable(found, members_of(self._runs, found)):
+        if not is_replaceable(found, self._runs.of_request(set_id)):
             why = "is not replaced: it is not a proposal, or was approved or staged meanwhile"
             raise errors.Ended(kind="set", name=set_id, why=why)
-        self._end_set(found, Cancellation(by=one_line("the name", actor), reason=one_line("the reason", why)))
+        self._end(set_id, Cancellation(by=one_line("the name", actor), reason=one_line("the reason", why)))
 
     def _agree_to_asked(self, found: AskedRecord, name: str, by: str, note: str) -> None:
         match found:
@@ -195,40 +218,29 @@ class RequestWrites(RequestReads, Writes):
             raise errors.Ended(kind=_KINDS[type(found)], name=name, why=why)
         self._steps.give(name, one_line("the approver", by), note)
 
-    def _agree_to_run(self, found: RunRecord, by: str, note: str, place: str, grounds: Grounds) -> None:
-        of_set = self._sets.of_run(found.run_id)
-        if of_set is not None:
-            phases = of_set.manifest.phases
-            if phases is None or not phases.each:
-                why = f"belongs to set {of_set.set_id}, and only the whole set can be approved"
-                raise errors.PartOfSet(run_id=found.run_id, set_id=of_set.set_id, act="approve", why=why)
-            due = next((run for run in members_of(self._runs, of_set) if run.state not in EVER_VISIBLE), None)
-            if due is None:
-                raise errors.Ended(kind="set", name=of_set.set_id, why="is published already")
-            if due.run_id != found.run_id:
-                raise errors.ApprovedByPhase(set_id=of_set.set_id, run_id=due.run_id)
-            another_person(by, of_set.manifest.requested_by, kind="run", name=found.run_id)
-        approver = another_person(by, found.manifest.requested_by, kind="run", name=found.run_id)
-        self._give(found, approver, note, place, grounds.get(found.run_id))
+    def _agree_to_runs(self, name: str, by: str, note: str, place: str, grounds: Grounds) -> None:
+        """Another person agrees to the runs of a restatement, or to one of its phases; to those that have no approval.
 
-    def _agree_to_set(self, found: SetRecord, by: str, note: str, place: str, grounds: Grounds) -> None:
-        set_id = found.set_id
-        if found.state is SetState.CANCELLED:
-            raise errors.UnfitState(name=set_id, state=found.state, why="there is nothing left to approve")
-        runs = members_of(self._runs, found)
+        Refused before anything is recorded: an approval of a part would be one of something else.
+        """
+        runs = self.agreed_with(name)
+        found, kind = self._sets.of(runs[0]), RequestKind.of_id(name)
+        if found.state is SetState.CANCELLED and kind is RequestKind.SET:
+            raise errors.UnfitState(name=name, state=found.state, why="there is nothing left to approve")
         for run in runs:
-            require_can_pass(run)
+            # Of several runs some can be approved already, and published as earlier phases.
+            (_require_open if kind is RequestKind.RUN else require_can_pass)(run)
         drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
-        if found.manifest.phases and found.manifest.phases.each and drafts:
-            raise errors.ApprovedByPhase(set_id=set_id, run_id=drafts[0].run_id)
         if not drafts:
-            raise errors.Ended(kind="set", name=set_id, why="is approved already")
-        approver = another_person(by, found.manifest.requested_by, kind="set", name=set_id)
+            by_whom = f", by {runs[0].approved_by}" if len(runs) == 1 else ""
+            raise errors.Ended(kind=kind, name=name, why=f"is approved already{by_whom}")
+        approver = another_person(by, found.manifest.requested_by, kind=kind, name=name)
         _require_landed_nothing(found, approver)
         for run in drafts:
             self._give(run, approver, note, place, grounds.get(run.run_id))
-        payload = {"manifest_digest": found.digest, "note": storable_text("the note", note)}
-        self._log.append(Event("set", set_id, "set_approved", actor=approver, payload=payload))
+        if kind is RequestKind.SET:
+            payload = {"manifest_digest": found.digest, "note": storable_text("the note", note)}
+            self._log.append(Event("set", name, "set_approved", actor=approver, payload=payload))
 
     def _give(self, found: RunRecord, approver: str, note: str, place: str, grounds: ApprovalGrounds | None) -> None:
         """The approval of a run.
@@ -237,16 +249,12 @@ class RequestWrites(RequestReads, Writes):
             IllegalTransition: It is never published, is approved already, readers see it already, or it has failed.
             NotApproved: Its gates demand a comment, and there is none.
         """
-        if found.manifest.mode in NEVER_PUBLISHED:
-            raise errors.NeverPublished(run_id=found.run_id, manifest=found.manifest)
-        if found.state in VISIBLE or found.state is RunState.CANCELLED:
-            raise errors.UnfitState(name=found.run_id, state=found.state, why="there is nothing left to approve")
-        require_can_pass(found)
+        _require_open(found)
         if found.approval is ApprovalState.APPROVED:
             raise errors.Ended(kind="run", name=found.run_id, why=f"is approved already, by {found.approved_by}")
         demanded = self._candidates.demanded(found.run_id)
         if demanded and note.strip() in ("", WHY):
-            whole, gates = found.manifest.member_of or found.run_id, gates_of(demanded)
+            whole, gates = found.request_id, gates_of(demanded)
             raise NotApproved.coded(
                 "needs_comment",
                 "the approval of {whole} needs a comment on gates of {table}: {gates}.",
@@ -263,27 +271,37 @@ class RequestWrites(RequestReads, Writes):
         }
         self._steps.give(found.run_id, approver, note, digest=found.manifest_digest, **told)
 
-    def _end_set(self, found: SetRecord, decision: Cancellation) -> None:
-        if found.state is SetState.PARTLY_PUBLISHED:
-            # What readers see of its phases stays; those that are left are decided against.
-            self._end_runs(found, decision, but=EVER_VISIBLE)
-            note = f"its other phases were {decision.note}"
-            move_set(self._log, found, SetState.PUBLISHED, actor=decision.by, note=note)
+    def _end(self, name: str, decision: Cancellation) -> None:
+        """Cancels the runs of a restatement. What readers see of its phases stays; those that are left are ended."""
+        runs = self.runs(name)
+        found = self._sets.of(runs[0])
+        if found.set_id != name:
+            why = f"belongs to set {found.set_id}, whose runs are cancelled together"
+            raise errors.PartOfSet(run_id=name, set_id=found.set_id, act="cancel", why=why)
+        if len(runs) == 1 and runs[0].is_alone:
+            end_run(RunSteps(self._log), name, runs[0].state, decision)
             return
-        if not may_follow(found.state, SetState.CANCELLED):
-            raise errors.NotCancellable(name=found.set_id, state=found.state)
-        self._end_runs(found, decision)
-        move_set(self._log, found, SetState.CANCELLED, actor=decision.by, note=decision.note)
-
-    def _end_runs(self, found: SetRecord, decision: Cancellation, *, but: Collection[RunState] = ()) -> None:
-        """Cancels the runs of a set but those in some states, and those that have ended without a publication."""
-        for member in found.manifest.members:
-            state = self._runs.state(member.run_id)
-            if state not in (*but, RunState.VERIFIED, RunState.CANCELLED):
-                end_run(RunSteps(self._log), member.run_id, state, decision)
+        is_begun = found.state is SetState.PARTLY_PUBLISHED
+        if not is_begun and not may_follow(found.state, SetState.CANCELLED):
+            raise errors.NotCancellable(name=name, state=found.state)
+        kept = (*(EVER_VISIBLE if is_begun else ()), RunState.VERIFIED, RunState.CANCELLED)
+        for run in runs:
+            if run.state not in kept:
+                end_run(RunSteps(self._log), run.run_id, run.state, decision)
+        note = f"its other phases were {decision.note}" if is_begun else decision.note
+        move_set(self._log, found, SetState.PUBLISHED if is_begun else SetState.CANCELLED, actor=decision.by, note=note)
 
 
 _KINDS = {ActRecord: "table act", CaptureRecord: "capture", ReplayRecord: "replay"}
+
+
+def _require_open(run: RunRecord) -> None:
+    """Refuses to approve what is never published, what readers see already, and what cannot be published as it is."""
+    if run.manifest.mode in NEVER_PUBLISHED:
+        raise errors.NeverPublished(run_id=run.run_id, manifest=run.manifest)
+    if run.state in VISIBLE or run.state is RunState.CANCELLED:
+        raise errors.UnfitState(name=run.run_id, state=run.state, why="there is nothing left to approve")
+    require_can_pass(run)
 
 
 def _require_landed_nothing(found: SetRecord, approver: str) -> None:

@@ -45,7 +45,6 @@ PROTECTED: Final[Mapping[Table, tuple[str, ...]]] = {
     schema.verifications: ("publication_id",),
     schema.checked_gates: ("table_name", "month"),
     schema.restatement_sets: ("set_id",),
-    schema.set_members: ("set_id",),
     schema.outbox: ("publication_id",),
     schema.freezes: ("freeze_id",),
     schema.captures: ("capture_id",),

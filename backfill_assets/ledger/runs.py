@@ -36,7 +36,6 @@ from backfill_assets.ledger.schema import (
     restatement_sets,
     run_follows,
     runs,
-    set_members,
 )
 from backfill_assets.ledger.states import ChunkState, RunState, may_follow
 from backfill_assets.planning.chunks import chunks_of
@@ -58,6 +57,7 @@ class RunFilter(TypedDict, total=False):
     person: str
     above: int  #: Only those of a higher priority than this.
     over: Sequence[date]  #: Only those whose first and last partition leave room for one of these.
+    request: str  #: Only those of this restatement.
     follows: str  #: Only those whose manifest names this publication as one that they follow.
     limit: int  #: At most this many, the last planned ones.
 
@@ -125,6 +125,24 @@ class RunReads(Queries):
         if unknown := [run_id for run_id in chosen if run_id not in found]:
             raise errors.NotInLedger(kind="run", name=unknown[0])
         return tuple(found[run_id] for run_id in chosen)
+
+    def of_request(self, request_id: str) -> tuple[RunRecord, ...]:
+        """The runs of a restatement in the order of publication, which is that in which they were planned.
+
+        Cost: one index lookup; the manifest of every run is parsed.
+        """
+        chosen = _records().where(runs.c.request_id == request_id).order_by(runs.c.added_sequence)
+        return tuple(queries.run_record(row) for row in self._rows(chosen))
+
+    def request_of(self, run_id: str) -> str:
+        """What is approved, published and undone with a run: a restatement of several runs, or the run itself.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            UnknownName: There is no such run.
+        """
+        return str(self._run(select(runs.c.request_id), run_id).request_id)
 
     def references(self) -> tuple[PinnedReference, ...]:
         """Every reference that a manifest pins, each document once, by name and version.
@@ -237,6 +255,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
     "before": lambda sequence: runs.c.added_sequence < sequence,
     "above": lambda priority: runs.c.priority > priority,
     "person": lambda person: _acted(person),
+    "request": lambda request_id: runs.c.request_id == request_id,
     "follows": lambda publication_id: runs.c.run_id.in_(
         select(run_follows.c.run_id).where(run_follows.c.publication_id == publication_id)
     ),
@@ -255,11 +274,10 @@ def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select
 def _acted(person: str) -> ColumnElement[bool]:
     """True if a person acted on a run: by index, run by run."""
     name = func.lower(person)
-    of_set = select(set_members.c.set_id).where(set_members.c.run_id == runs.c.run_id).scalar_subquery()
     on_run = exists().where(events.c.entity_id == runs.c.run_id, func.lower(events.c.actor) == name)
-    on_set = exists().where(events.c.entity_id == of_set, func.lower(events.c.actor) == name)
+    on_request = exists().where(events.c.entity_id == runs.c.request_id, func.lower(events.c.actor) == name)
     published = exists().where(publications.c.run_id == runs.c.run_id, func.lower(publications.c.asked_by) == name)
-    return or_(on_run, on_set, published)
+    return or_(on_run, on_request, published)
 
 
 NO_ATTEMPT = ""
@@ -289,6 +307,7 @@ class RunSteps(Writes):
         self._log.write(
             insert(runs).values(
                 run_id=run_id,
+                request_id=manifest.request_id,
                 table_name=manifest.table,
                 state=RunState.PLANNED,
                 note="",

@@ -153,6 +153,7 @@ runs = Table(
     "runs",
     metadata,
     Column("run_id", Text, ForeignKey("manifests.run_id"), primary_key=True),
+    Column("request_id", Text, nullable=False),
     Column("table_name", Text, nullable=False),
     Column("state", _one_of(RunState, "run_state"), nullable=False),
     Column("note", Text, nullable=False),
@@ -169,6 +170,7 @@ runs = Table(
     Column("left_sequence", BigInteger),
     Column("gates", CanonicalJson),
     Index("runs_by_sequence", "added_sequence"),
+    Index("runs_by_request", "request_id"),
     Index("runs_by_table", "table_name", "added_sequence"),
     Index("runs_by_table_and_state", "table_name", "state", "mode"),
     Index("runs_by_state", "state", "because"),
@@ -422,14 +424,6 @@ restatement_sets = Table(
     Column("updated_at", UtcDateTime, nullable=False),
 )
 """Runs that were agreed together. The set's own document is a row of `manifests`, final like every other."""
-
-set_members = Table(
-    "set_members",
-    metadata,
-    Column("set_id", Text, ForeignKey("restatement_sets.set_id"), primary_key=True),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False, unique=True),
-)
 
 outbox = Table(
     "outbox",

@@ -21,23 +21,30 @@ from backfill_assets.ledger.queries import OnUnreadable, Queries, readable
 from backfill_assets.ledger.recorded_text import one_line, storable_text
 from backfill_assets.ledger.records import Action, ApprovalGrounds, RunRecord, SetRecord
 from backfill_assets.ledger.runs import RunReads
-from backfill_assets.ledger.schema import events, manifests, restatement_sets, runs, set_members
+from backfill_assets.ledger.schema import events, manifests, restatement_sets, runs
 from backfill_assets.ledger.states import EVER_VISIBLE, ApprovalState, PublicationState, RunState, SetState
-from backfill_assets.planning.sets import SetManifest
+from backfill_assets.planning.sets import SetManifest, SetMember, is_set
 
 
 class SetReads(Queries):
     """Restatement sets."""
 
     def get(self, set_id: str) -> SetRecord:
-        """One set.
+        """One restatement: of several runs, or of the run that has the id.
 
         Cost: one primary key lookup; the document is parsed.
 
         Raises:
-            UnknownName: There is no such set.
+            UnknownName: There is none of this id.
+            IllegalTransition: It is one of the runs of a restatement.
             Refused: Its document was edited in the database.
         """
+        if not is_set(set_id):
+            run = RunReads(self._connection).get(set_id)
+            if not run.is_alone:
+                why = f"belongs to set {run.request_id}, and is done with it"
+                raise errors.PartOfSet(run_id=set_id, set_id=run.request_id, act="", why=why)
+            return alone(run)
         return queries.set_record(self._named(_sets(), restatement_sets.c.set_id, kind="restatement set", name=set_id))
 
     def records(
@@ -64,34 +71,49 @@ class SetReads(Queries):
         if states is not None:
             chosen = chosen.where(restatement_sets.c.state.in_(tuple(states)))
         if table is not None:
-            of_table = select(set_members.c.set_id).join_from(set_members, runs, runs.c.run_id == set_members.c.run_id)
-            chosen = chosen.where(restatement_sets.c.set_id.in_(of_table.where(runs.c.table_name == table)))
+            of_table = select(runs.c.request_id).where(runs.c.table_name == table)
+            chosen = chosen.where(restatement_sets.c.set_id.in_(of_table))
         if person is not None:
             own = (events.c.entity_id == restatement_sets.c.set_id, func.lower(events.c.actor) == func.lower(person))
             chosen = chosen.where(exists().where(*own))
         return tuple(readable(self._rows(chosen), queries.set_record, name="set_id", unreadable=unreadable))
 
-    def id_of_run(self, run_id: str) -> str | None:
-        """The id of the set that a run belongs to; None for a run of its own. Cost: one index lookup."""
-        found = self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id))
-        return found[0] if found else None
+    def of(self, run: RunRecord) -> SetRecord:
+        """The restatement that a run is part of. Cost: none for a run alone; else as `get`."""
+        return alone(run) if run.is_alone else self.get(run.request_id)
 
-    def ids_of_runs(self, run_ids: Iterable[str]) -> dict[str, str]:
-        """The ids of the sets that runs belong to, by run; runs of their own are left out.
 
-        Cost: one index lookup per run.
-        """
-        chosen = select(set_members.c.run_id, set_members.c.set_id)
-        return {row.run_id: row.set_id for row in self._rows_with(chosen, set_members.c.run_id, run_ids)}
+def alone(run: RunRecord) -> SetRecord:
+    """The restatement of one run, which is told by the run: it has no row of its own."""
+    manifest = run.manifest
+    member = SetMember(run_id=run.run_id, table=manifest.table, manifest_digest=run.manifest_digest)
+    return SetRecord(
+        set_id=run.run_id,
+        manifest=SetManifest(
+            set_id=run.run_id,
+            name=run.run_id,
+            reason=manifest.reason,
+            requested_by=manifest.requested_by,
+            requested_at=manifest.requested_at,
+            because="",
+            members=(member,),
+        ),
+        digest=run.manifest_digest,
+        state=_OF_ONE_RUN.get(run.state, SetState.PENDING),
+        updated_at=run.updated_at,
+        note=run.note,
+    )
 
-    def whole_of(self, run_id: str) -> str:
-        """The unit that is undone with a run: the id of its set, or of a run of its own. Cost: one index lookup."""
-        return self.id_of_run(run_id) or run_id
 
-    def of_run(self, run_id: str) -> SetRecord | None:
-        """The set that a run belongs to; None for a run of its own. Cost: two index lookups; the document is parsed."""
-        set_id = self.id_of_run(run_id)
-        return None if set_id is None else self.get(set_id)
+_OF_ONE_RUN = {
+    RunState.PUBLISHING: SetState.PUBLISHING,
+    RunState.PUBLISHED: SetState.PUBLISHED,
+    RunState.SUPERSEDED: SetState.PUBLISHED,
+    RunState.VERIFIED: SetState.VERIFIED,
+    RunState.ROLLED_BACK: SetState.ROLLED_BACK,
+    RunState.CANCELLED: SetState.CANCELLED,
+}
+"""The state of a restatement by that of its only run; PENDING by default."""
 
 
 @cache
@@ -104,11 +126,6 @@ def _sets() -> Select[*tuple[object, ...]]:
         manifests.c.body,
         manifests.c.digest,
     ).join_from(restatement_sets, manifests, restatement_sets.c.set_id == manifests.c.run_id)
-
-
-def members_of(runs: RunReads, record: SetRecord) -> Sequence[RunRecord]:
-    """The runs of a set in the order of publication."""
-    return runs.named(member.run_id for member in record.manifest.members)
 
 
 def versions_of(publications: PublicationReads, record: SetRecord) -> Mapping[str, int]:
@@ -158,14 +175,15 @@ def held_until(publications: PublicationReads, record: SetRecord, members: Seque
 
 
 def settle_phases(log: EventLog, run_id: str, *, actor: str, note: str = "") -> None:
-    """A phase has landed, was given up or was undone: the set of the run is what its runs are together.
+    """A phase has landed, was given up or was undone: its restatement is what its runs are together.
 
-    Cost: two index lookups for a run of its own; else the manifests of the set.
+    Cost: one primary key lookup for a run alone; else the manifests of all its runs.
     """
-    record = SetReads(log.connection).of_run(run_id)
-    if record is None or record.manifest.phases is None:
+    runs = RunReads(log.connection)
+    request_id = runs.request_of(run_id)
+    if request_id == run_id or (record := SetReads(log.connection).get(request_id)).manifest.phases is None:
         return
-    members = members_of(RunReads(log.connection), record)
+    members = runs.of_request(request_id)
     to = SetState.PUBLISHED if next_phase(members) is None else SetState.PARTLY_PUBLISHED
     if not any(run.state in EVER_VISIBLE for run in members):
         was_begun = record.state is SetState.PARTLY_PUBLISHED
@@ -194,15 +212,14 @@ class SetWrites(SetReads, Writes):
         set_id = one_line("the set's id", manifest.set_id)
         if self._row(select(manifests.c.run_id).where(manifests.c.run_id == set_id)):
             raise errors.AlreadyRecorded(kind="set", name=set_id)
-        for member in manifest.members:
-            if self._runs.get(member.run_id).manifest_digest != member.manifest_digest:
-                raise Refused.coded(
-                    "other_manifest",
-                    "set {set_id} names another manifest of run {run_id} than the ledger holds.",
-                    then="plan the set again",
-                    set_id=set_id,
-                    run_id=member.run_id,
-                )
+        there = [(run.run_id, run.table, run.manifest_digest) for run in self._runs.of_request(set_id)]
+        if there != [(member.run_id, member.table, member.manifest_digest) for member in manifest.members]:
+            raise Refused.coded(
+                "other_manifest",
+                "set {set_id} names other runs than the ledger holds for it.",
+                then="plan the set again",
+                set_id=set_id,
+            )
         document = {"run_id": set_id, "digest": manifest.digest, "body": manifest.text}
         self._log.write(insert(manifests).values(document), of=[set_id])
         self._log.write(
@@ -216,11 +233,6 @@ class SetWrites(SetReads, Writes):
             ),
             of=[set_id],
         )
-        members = [
-            {"set_id": set_id, "position": position, "run_id": member.run_id}
-            for position, member in enumerate(manifest.members)
-        ]
-        self._log.write(insert(set_members), members, of=[set_id])
         planned = {
             "manifest_digest": manifest.digest,
             "name": name,

@@ -21,7 +21,7 @@ runs = Table(
     _metadata,
     Column("sequence", BigInteger, primary_key=True),
     Column("run_id", Text),
-    Column("set_id", Text),
+    Column("request_id", Text),
     Column("table_name", Text),
     Column("kind", Text),
     Column("mode", Text),
@@ -78,12 +78,12 @@ def create_views(connection: Connection) -> None:
         return f"json_extract(e.payload, '$.{name}')" if is_sqlite else f"(e.payload::json ->> '{name}')"
 
     connection.exec_driver_sql(
-        "CREATE VIEW backfill_runs AS SELECT r.added_sequence AS sequence, r.run_id, s.set_id, r.table_name, r.kind, "
-        "r.mode, r.because AS cause, r.first_partition, r.last_partition, r.state, r.note, "
+        "CREATE VIEW backfill_runs AS SELECT r.added_sequence AS sequence, r.run_id, r.request_id, r.table_name, "
+        "r.kind, r.mode, r.because AS cause, r.first_partition, r.last_partition, r.state, r.note, "
         f"{agreed('requested_by')} AS requested_by, {agreed('reason')} AS reason, e.at AS planned_at, "
         "a.state AS approval, a.approved_by, a.approved_at, r.updated_at, m.digest AS manifest_sha256 "
         "FROM runs r JOIN manifests m ON m.run_id = r.run_id LEFT JOIN events e ON e.sequence = r.added_sequence "
-        "LEFT JOIN approvals a ON a.request_id = r.run_id LEFT JOIN set_members s ON s.run_id = r.run_id"
+        "LEFT JOIN approvals a ON a.request_id = r.run_id"
     )
     connection.exec_driver_sql(
         "CREATE VIEW backfill_publications AS SELECT p.begun_sequence AS sequence, p.publication_id, p.run_id, "
@@ -104,7 +104,7 @@ def columns_of(view: View) -> Mapping[str, type]:
 
 
 _SEARCHED = {
-    View.RUNS: ("run_id", "set_id", "table_name", "requested_by", "approved_by", "reason"),
+    View.RUNS: ("run_id", "request_id", "table_name", "requested_by", "approved_by", "reason"),
     View.PUBLICATIONS: ("publication_id", "run_id", "table_name", "asked_by", "reason"),
 }
 

@@ -40,7 +40,7 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.runs import RunReads, RunSteps
 from backfill_assets.ledger.schema import partition_versions, publication_changes, publications, verifications
-from backfill_assets.ledger.sets import SetReads, settle_phases
+from backfill_assets.ledger.sets import settle_phases
 from backfill_assets.ledger.states import (
     STANDING,
     ApprovalState,
@@ -65,7 +65,7 @@ class PublicationWrites(PublicationChecks, Writes):
 
     def __init__(self, log: EventLog) -> None:
         super().__init__(log)
-        self._runs, self._sets = RunReads(log.connection), SetReads(log.connection)
+        self._runs = RunReads(log.connection)
         self._run_steps, self._approvals, self._outbox = RunSteps(log), ApprovalSteps(log), OutboxSteps(log)
         self._versions, self._leases = VersionSteps(log), LeaseSteps(log)
 

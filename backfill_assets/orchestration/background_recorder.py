@@ -16,7 +16,7 @@ from backfill_assets.application.execute import Executed, execute, executed
 from backfill_assets.application.follow import is_taken_on
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.recorder import LazyRecorder
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import run_of
 from backfill_assets.core import errors
 from backfill_assets.core.errors import BackfillError, Unexpected, Unrecorded
 from backfill_assets.core.local_files import keep_private
@@ -119,7 +119,7 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
         """See `Recorder`. What stopped the work is recorded before it is raised."""
-        run = Run(ws, run_id).record
+        run = run_of(ws, run_id)
         if Part.STAGE in parts and is_taken_on(run):
             return
         if not _is_apart(ws, len(run.manifest.partitions)):
@@ -179,7 +179,7 @@ def _told(
     say: Callable[[Executed | BackfillError], None],
 ) -> None:
     """Executes parts of a run, and says what comes of each of them."""
-    is_load = isinstance(ws.domain.table(Run(ws, run_id).record.manifest.table), SourceTable)
+    is_load = isinstance(ws.domain.table(run_of(ws, run_id).manifest.table), SourceTable)
     try:
         # The assets of a derived table execute a part each; that of a source table stages and gates.
         single = [(part,) for part in parts if not is_load or part not in STAGED_AND_GATED]

@@ -13,7 +13,7 @@ from dagster import AssetKey, DagsterInstance, Failure
 
 from backfill_assets.application.execute import Executed, execute
 from backfill_assets.application.parts import Part
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import run_of
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lease import this_process
@@ -62,7 +62,7 @@ def run_in_process(
     Returns:
         What became of it; refusals are in `error`, not raised.
     """
-    run = Run(workspace, run_id).record
+    run = run_of(workspace, run_id)
     table = workspace.domain.table(run.manifest.table)
     end_abandoned_runs(instance, {tags.RUN_ID: run_id})
     given = {

@@ -36,7 +36,7 @@ from backfill_assets.application import plan as planning
 from backfill_assets.application.check import check
 from backfill_assets.application.follow import step_after_change
 from backfill_assets.application.recover import recover_document
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange, ReversedRange, days_in
 from backfill_assets.core.next_steps import Command, NextStep, do, step
 from backfill_assets.core.people import require_person
@@ -139,7 +139,7 @@ class _Launch:
 
     def stages(self, name: str, by: str) -> None:
         """Stages and gates a run or a set; a blocked one fails the Dagster run, as its gates fail their checks."""
-        subject = restatement_of(self.ws, name)
+        subject = Restatement(self.ws, name)
         is_blocked = subject.stage(acting_in(self.context, self.ws, by)).is_blocked
         self.ends(name, subject.document().next_step)
         if is_blocked:
@@ -155,7 +155,7 @@ class _Launch:
         next_text = in_dagster(following) if following else "nothing is left to do"
         found: dict[str, Any] = {NEXT: next_text, **linked(following, self.context.run)}
         if name:
-            state = restatement_of(self.ws, name).document().record.state
+            state = Restatement(self.ws, name).document().record.state
             self.says(f"{name} is {state}.")
             found |= {"state": str(state), **report_link(self.ws.settings, name)}
         self.says(f"Next: {next_text}")
@@ -432,29 +432,27 @@ def _approve(launch: _Launch) -> None:
     name, by = _named(launch, "approver")
     # The name was typed in the launchpad: the run of Dagster shows from where, as far as that is known.
     where = f"in Dagster, run {launch.context.run.run_id}"
-    approved = restatement_of(launch.ws, name).approve(by=by, note=launch.text("note"), place=where)
+    approved = Restatement(launch.ws, name).approve(by=by, note=launch.text("note"), place=where)
     launch.says(f"{by} approved {name}.", markdown_page(page_of(approved)))
     launch.ends(name, approved.next_step)
 
 
 def _publish(launch: _Launch) -> None:
     name, by = _named(launch, "publisher")
-    restatement_of(launch.ws, name).publish(acting_in(launch.context, launch.ws, by))
+    Restatement(launch.ws, name).publish(acting_in(launch.context, launch.ws, by))
     launch.ends_for_readers(name)
 
 
 def _roll_back(launch: _Launch) -> None:
     name, by = _named(launch, "by")
     acting, together = acting_in(launch.context, launch.ws, by), launch.typed.get("with_dependents", False)
-    restatement_of(launch.ws, name).rollback(acting, reason=launch.text("reason"), with_dependents=together)
+    Restatement(launch.ws, name).rollback(acting, reason=launch.text("reason"), with_dependents=together)
     launch.ends_for_readers(name)
 
 
 def _cancel(launch: _Launch, role: str = "by", *, leave: bool = False) -> None:
     name, by = _named(launch, role)
-    launch.ends(
-        name, restatement_of(launch.ws, name).cancel(by=by, reason=launch.text("reason"), leave=leave).next_step
-    )
+    launch.ends(name, Restatement(launch.ws, name).cancel(by=by, reason=launch.text("reason"), leave=leave).next_step)
 
 
 def _recover(launch: _Launch) -> None:

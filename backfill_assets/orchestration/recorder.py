@@ -20,7 +20,7 @@ from dagster import AssetKey, AssetMaterialization, AssetObservation, DagsterIns
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import run_of
 from backfill_assets.core.errors import Unexpected
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.settings import Settings
@@ -83,7 +83,7 @@ class DagsterRecorder:
         outcome = run_in_process(ws, run_id, parts, instance=self.instance, by=by, progress=listener, perform=perform)
         if outcome.error is not None:
             raise outcome.error
-        if not outcome.succeeded and Run(ws, run_id).record.state is not RunState.BLOCKED:
+        if not outcome.succeeded and run_of(ws, run_id).state is not RunState.BLOCKED:
             raise Unexpected(why=f"the Dagster run {outcome.dagster_run_id} of {run_id} stopped without a reason")
 
     def is_elsewhere(self, run_id: str) -> bool:

@@ -20,7 +20,7 @@ from dagster import AssetExecutionContext, AssetObservation, Failure, OpExecutio
 from backfill_assets.application.follow import is_taken_on
 from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import run_of
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.calendar.partitions import Partitions, days_in, days_listed, days_of, describe
 from backfill_assets.core.errors import BackfillError, MissingInput, Refused, Retryable
@@ -129,7 +129,7 @@ def actor(session: Session, context: AssetExecutionContext) -> str:
 
 def _is_follow_up(workspace: Workspace, given: Mapping[str, str]) -> bool:
     run_id = given.get(tags.RUN_ID)
-    return run_id is not None and Run(workspace, run_id).record.manifest.cause.kind is CauseKind.FOLLOW_UP
+    return run_id is not None and run_of(workspace, run_id).manifest.cause.kind is CauseKind.FOLLOW_UP
 
 
 def chosen_partitions(context: AssetExecutionContext) -> tuple[date, ...]:
@@ -214,12 +214,12 @@ def tagged_run(workspace: Workspace, table: Table, context: AssetExecutionContex
     """The run that the Dagster run's tags name for a table."""
     given = launch_tags(context)
     run_id = given.get(tags.own_run_id(table.short_name)) or given.get(tags.RUN_ID)
-    return Run(workspace, run_id).record if run_id else None
+    return run_of(workspace, run_id) if run_id else None
 
 
 def _adopt(workspace: Workspace, table: Table, context: AssetExecutionContext, run_id: str) -> RunRecord:
     context.instance.add_run_tags(context.run.run_id, {tags.own_run_id(table.short_name): run_id})
-    return Run(workspace, run_id).record
+    return run_of(workspace, run_id)
 
 
 def _must_fit(run: RunRecord, table: Table, context: AssetExecutionContext) -> RunRecord:

@@ -38,7 +38,7 @@ from backfill_assets.application.live import live
 from backfill_assets.application.propose import propose as propose_restatements
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.application.sensor_work import approved, remember, stopped, stuck_text
 from backfill_assets.calendar.partitions import count_of
 from backfill_assets.capture.files.drop_folder import DroppedFile
@@ -264,7 +264,7 @@ class SensorJob:
 
 
 def _publish(ws: Workspace, acting: Acting, subject: str) -> str:
-    named = restatement_of(ws, subject)
+    named = Restatement(ws, subject)
     named.publish(acting)
     return f"{subject} is {named.document().record.state}."
 

@@ -86,6 +86,7 @@ class Manifest(DeclaredTerms):
     """The contract of one run over one table."""
 
     run_id: str  #: Names the run everywhere: ledger, file paths, lineage columns, Dagster tags.
+    request_id: str  #: What it is approved with: a request of several runs, or the run itself.
     kind: Kind  #: Why the partitions are computed.
     mode: Mode  #: What may become of them.
     reason: str  #: Why, in the requester's words.
@@ -116,12 +117,16 @@ class Manifest(DeclaredTerms):
     chunks: tuple[int, ...] = ()
     #: What the warm-up gate computes again; None for source tables and tables that opted out.
     proof: Proof | None = None
-    member_of: str | None = None  #: The restatement set that the run is part of.
     #: The keys whose rows its report shows, because a person asked for them; None where none were asked for.
     shown: PinnedKeys | None = None
     #: Keys of its sources that were not known when it was planned, where publication waits for them: what it reads of
     #: their days is what was there before.
     unknown: tuple[KeysUnknown, ...] = ()
+
+    @property
+    def is_alone(self) -> bool:
+        """True if the run is the only one of its request."""
+        return self.request_id == self.run_id
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
@@ -161,7 +166,7 @@ class Manifest(DeclaredTerms):
             "limits": _limits_document(self.limits),
             "chunks": list(self.chunks),
             "proof": self.proof and _proof_document(self.proof),
-            "member_of": self.member_of,
+            "request_id": self.request_id,
             "session_settings": self.session_digest,
             "code_modules": list(self.code_modules),
             **({"code_archive": self.code_archive} if self.code_archive else {}),
@@ -270,7 +275,7 @@ class Manifest(DeclaredTerms):
             cause=RunCause(kind=CauseKind(cause["kind"]), publications=tuple(cause["publications"])),
             chunks=tuple(document["chunks"]),
             proof=document["proof"] and _parse_proof(document["proof"]),
-            member_of=document["member_of"],
+            request_id=document["request_id"],
             session_digest=document["session_settings"],
             code_modules=tuple(document["code_modules"]),
             code_archive=document.get("code_archive", ""),

@@ -122,31 +122,30 @@ def fix_and_plan_again(manifest: Manifest, *, needs_more: bool = False, read_by_
     fix, how = ("fix the cause", "plan again")
     if needs_more:
         fix, how = ("find out why it needs more", "plan again with a larger limit")
-    subject = manifest.member_of or manifest.run_id
+    subject = manifest.request_id
     read, give_up = step(do(Command.REPORT, manifest.run_id), THEN), cancel(subject)
     if read_by_gates:
         named = " or ".join(read_by_gates)
         corrected = f"if the cause is in {named}, correct it there, and measure the same rows again: "
         read = step(read, corrected, do(Command.RUN, subject), "; else ")
-    if manifest.member_of is None:
+    if manifest.is_alone:
         return step(read, f"{fix} and {how}: ", plan_again(manifest), "; or give it up: ", give_up)
-    return step(read, f"{fix} and ", _set_again(manifest, how))
+    return step(read, f"{fix} and ", _together_again(manifest, how))
 
 
 def measured_again(manifest: Manifest) -> NextStep:
     """For a run that was not measured with the present gates, which its manifest does not have."""
-    again = plan_again(manifest) if manifest.member_of is None else _set_again(manifest, "plan again")
-    return step(
-        "to measure it with them, " if manifest.member_of else "plan it again, to measure it with them: ", again
-    )
+    if manifest.is_alone:
+        return step("plan it again, to measure it with them: ", plan_again(manifest))
+    return step("to measure it with them, ", _together_again(manifest, "plan again"))
 
 
-def _set_again(manifest: Manifest, how: str) -> NextStep:
-    """For a run of a set: the set is planned as a whole.
+def _together_again(manifest: Manifest, how: str) -> NextStep:
+    """For one of several runs: they are planned together.
 
     Nothing is proposed for the partitions of a set before it is cancelled; of phases, those that are published stay.
     """
-    give_up = cancel(manifest.member_of or manifest.run_id)
+    give_up = cancel(manifest.request_id)
     again = joined(plans(manifest.table, manifest.grain, manifest.partitions, with_dependents=True))
     proposed = ("; or, if it was proposed: ", do(Command.PROPOSE))
     return step("cancel what is not published of the set: ", give_up, f"; then {how}: ", again, *proposed)

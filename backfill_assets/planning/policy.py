@@ -65,8 +65,10 @@ A_PERSON = Demand()
 
 
 def every(demands: Iterable[Demand]) -> Demand:
-    """The joint requirement of the runs of a set: one person who may approve each of them."""
+    """The joint requirement of the runs of a restatement: one person who may approve each of them."""
     asked = tuple(demands)
+    if len(asked) == 1:
+        return asked[0]
     surely = {name for each in asked for name in each.loosened if name not in each.unsure}
     return Demand(
         groups=tuple(dict.fromkeys(groups for each in asked for groups in each.groups)),

@@ -92,7 +92,7 @@ class PlanRequest:
     mode: Mode = Mode.BACKFILL
     transform_version: str | None = None
     limits: AskedLimits = NO_LIMITS_ASKED  #: Bounds that differ from the usual ones.
-    member_of: str | None = None  #: The restatement set that the run is part of.
+    request_id: str | None = None  #: The request of several runs that the run is part of; None for one of its own.
     references: AskedReferences = THE_PRESENT  #: With which versions of its references the run is to be computed.
     partial: bool = False  #: Whether only those of the days are planned whose inputs are there, where others lack some.
     max_cost: Decimal | None = None  #: The most that it may be expected to cost; None for no limit.
@@ -510,8 +510,10 @@ def manifest_of(
 ) -> Manifest:
     """The part of a manifest that follows from the request and the declaration: without what the run reads and
     replaces, and in which chunks."""
+    run_id = run_id_for(request, node, as_of)
     return Manifest(
-        run_id=run_id_for(request, node, as_of),
+        run_id=run_id,
+        request_id=request.request_id or run_id,
         kind=kind,
         mode=request.mode,
         reason=request.reason,
@@ -522,7 +524,6 @@ def manifest_of(
         partitions=partitions,
         configuration=configuration_of(node),
         change=node.change,
-        member_of=request.member_of,
         shown=request.shown.pinned if request.shown else None,
         **{each.name: getattr(terms, each.name) for each in fields(DeclaredTerms)},
     )

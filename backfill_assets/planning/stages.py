@@ -145,14 +145,12 @@ def stages_of(
     manifests: Sequence[Manifest],
     graph: Graph,
     *,
-    of: str | None = None,
     demand: Demand = A_PERSON,
     phases: Phases | None = None,
 ) -> tuple[Stage, ...]:
-    """The stages of a run, or of the runs of a set.
+    """The stages of the runs of a restatement.
 
     Args:
-        of: The set's id.
         demand: Whose approval publication requires.
         phases: How the runs are published, if they are phases.
     """
@@ -164,8 +162,8 @@ def stages_of(
     each = phases is not None and phases.each
     if publishable and not each:
         first = publishable[0]
-        repairs = of is None and first.kind is Kind.REPAIR
-        stages.append(Agree(of=of or first.run_id, requested_by=first.requested_by, demand=demand, repairs=repairs))
+        repairs = first.is_alone and first.kind is Kind.REPAIR
+        stages.append(Agree(of=first.request_id, requested_by=first.requested_by, demand=demand, repairs=repairs))
     inside = {manifest.table for manifest in manifests}
     for number, manifest in enumerate(publishable):
         run_id, table = manifest.run_id, manifest.table

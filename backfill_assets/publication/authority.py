@@ -38,7 +38,6 @@ from backfill_assets.planning.kinds.expire import EXPIRE
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, CauseKind
 from backfill_assets.planning.policy import Cause, Demand, Policy, demand
 from backfill_assets.planning.safeguards import LEAVE, NO_PERMIT, Agreed, AgreedTerms, Safeguard
-from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.approvers import WHO_APPROVES, Approvers
 from backfill_assets.publication.errors import (
     ApprovalNotValid,
@@ -209,10 +208,10 @@ def _brings_more_than_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord,
 
 
 def _needs_a_person(tx: ReadTransaction, run: RunRecord, table: Table) -> bool:
-    """True if no policy can approve: a run of a set, one that was rolled back, or a follow-up by another release
+    """True if no policy can approve: one of several runs, one that was rolled back, or a follow-up by another release
     than the present one."""
     manifest = run.manifest
-    if manifest.member_of or run.state is RunState.ROLLED_BACK:
+    if not run.is_alone or run.state is RunState.ROLLED_BACK:
         return True
     if manifest.cause.kind is CauseKind.LIVE:
         return bool(tx.versions.undone_last(table.name, manifest.partitions))
@@ -319,9 +318,8 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
 
 
 def _subject(run: RunRecord) -> Mapping[str, str]:
-    """The subject that is approved with a run: its set, or the run alone."""
-    of_set = run.manifest.member_of
-    return {"kind": "set", "name": of_set} if of_set else {"kind": "run", "name": run.run_id}
+    """What is approved with a run."""
+    return {"kind": RequestKind.of_id(run.request_id), "name": run.request_id}
 
 
 def _require_member_of(
@@ -441,12 +439,7 @@ def _grounds_to_approve(
     ws: Workspace, tx: WriteTransaction, name: str, by: str
 ) -> Mapping[str, ApprovalGrounds | None]:
     """Why the person may approve the runs of a restatement, by run; those that readers see already are left out."""
-    runs = tx.requests.runs(name)
-    if not is_set(name):
-        of_set = tx.sets.of_run(name)
-        if of_set and not (of_set.manifest.phases and of_set.manifest.phases.each):
-            return {}
-        return {run.run_id: renewed_grounds(ws, tx, run, by) for run in runs}
+    runs = tx.requests.agreed_with(name)
     return {run.run_id: renewed_grounds(ws, tx, run, by) for run in runs if run.state not in VISIBLE}
 
 

@@ -9,14 +9,13 @@ from backfill_assets.calendar.partitions import OfPartitions, Partitions, TableP
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.core.next_steps import Advice, Command, NextStep, do
+from backfill_assets.core.next_steps import Advice, Command, NextStep, do, step
 from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.errors import Named, loosened_words
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, SetState, StoppedBy, go_on_with
 from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.impact import each_once
-from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.next_steps import fix_and_plan_again, measured_again, plan_again
 
 Groups = tuple[tuple[str, ...], ...]
@@ -49,28 +48,46 @@ def _who_are(people: Sequence[str]) -> str:
 
 @sentence
 class NeverPublished(OfRun, OfManifest, errors.IllegalTransition):
-    """run {run_id} has mode {manifest.mode} and is never published.
+    """{whole} has mode {manifest.mode} and is never published.
 
-    Next: plan a run that is published: {planned_again}
+    Next: {planned}
     """
+
+    @property
+    def whole(self) -> str:
+        return f"run {self.run_id}" if self.manifest.is_alone else f"set {self.manifest.request_id}"
+
+    @property
+    def planned(self) -> Advice:
+        if self.manifest.is_alone:
+            return step("plan a run that is published: ", plan_again(self.manifest))
+        return f"plan the set again without the mode {self.manifest.mode}"
 
 
 @sentence
 class NotPublishable(OfRun, OfManifest, errors.IllegalTransition):
-    """run {run_id} cannot be published: it is {state}."""
+    """{which} cannot be published: {it} is {state}."""
 
     state: RunState
     is_leased: bool
+
+    @property
+    def which(self) -> str:
+        return f"run {self.run_id}" if self.manifest.is_alone else f"set {self.manifest.request_id}"
+
+    @property
+    def it(self) -> str:
+        return "it" if self.manifest.is_alone else f"its run {self.run_id}"
 
     @property
     def advice(self) -> Advice:
         match self.state:
             case RunState.SUPERSEDED:
                 return do(Command.HISTORY, self.manifest.table)
-            case RunState.CANCELLED:
+            case RunState.CANCELLED if self.manifest.is_alone:
                 return "plan it again: {planned_again}"
             case _:
-                return go_on_with(self.run_id, self.state, is_leased=self.is_leased)
+                return go_on_with(self.run_id, self.state, self.manifest.request_id, is_leased=self.is_leased)
 
 
 @sentence
@@ -81,28 +98,6 @@ class SetIs(OfSet, errors.IllegalTransition):
     """
 
     state: SetState
-
-
-@sentence
-class SetIsNeverPublished(OfSet, errors.IllegalTransition):
-    """set {set_id} has mode {mode} and is never published.
-
-    Next: plan the set again without the mode {mode}
-    """
-
-    mode: Mode
-
-
-@sentence
-class MemberNotPublishable(OfRun, OfSet, errors.IllegalTransition):
-    """set {set_id} cannot be published: its run {run_id} is {state}."""
-
-    state: RunState
-    is_leased: bool
-
-    @property
-    def advice(self) -> Advice:
-        return go_on_with(self.run_id, self.state, self.set_id, is_leased=self.is_leased)
 
 
 @sentence

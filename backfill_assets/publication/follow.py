@@ -15,7 +15,7 @@ from backfill_assets.calendar.partitions import partition_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError, Refused, Retryable
 from backfill_assets.domain import SourceTable
-from backfill_assets.ledger.records import OutboxEntry, RunRecord
+from backfill_assets.ledger.records import OutboxEntry, RunRecord, SetRecord
 from backfill_assets.ledger.states import SetState
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -115,15 +115,18 @@ def what_is_asked(ws: Workspace, tx: ReadTransaction, entries: Iterable[OutboxEn
     with_lateness = {source.name for source in ws.domain.sources if source.lateness is not None}
     automatic = automatic_days(ws, tx) if any(entry.table in with_lateness for entry in chosen) else {}
     for entry in chosen:
-        its_set = tx.sets.of_run(entry.run_id)
-        is_under_way = its_set is not None and its_set.state in UNDER_WAY
-        if its_set is not None and its_set.manifest.phases and its_set.state is SetState.PUBLISHING:
-            # Each phase is a publication of its own, and dependents follow each.
-            is_under_way = False
+        request_id = tx.runs.request_of(entry.run_id)
+        is_under_way = request_id != entry.run_id and _is_under_way(tx.sets.get(request_id))
         wanted = tuple(_wanted(ws, tx, entry, automatic.get(entry.table, frozenset())))
-        set_id = its_set.set_id if its_set and is_under_way and wanted else None
+        set_id = request_id if is_under_way and wanted else None
         found.append(Asking(entry=entry, wanted=() if set_id else wanted, set_id=set_id))
     return tuple(found)
+
+
+def _is_under_way(record: SetRecord) -> bool:
+    """True if readers may see a part of what several runs change; dependents follow each phase by itself."""
+    is_one_phase = record.manifest.phases is not None and record.state is SetState.PUBLISHING
+    return record.state in UNDER_WAY and not is_one_phase
 
 
 def what_waits(ws: Workspace, tx: ReadTransaction) -> tuple[Asking, ...]:
@@ -187,10 +190,8 @@ def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: l
 
 def built_with(tx: ReadTransaction, run_id: str, table: str) -> set[date]:
     """The partitions of a table that the set of a run builds itself, so that they need no follow-up."""
-    found = tx.sets.of_run(run_id)
-    members = found.manifest.members if found else ()
-    of_table = tx.runs.named(member.run_id for member in members if member.table == table)
-    return {partition for run in of_table for partition in run.manifest.partitions}
+    others = tx.runs.headers(request=tx.runs.request_of(run_id), table=table)
+    return {partition for run in tx.runs.named(each.run_id for each in others) for partition in run.manifest.partitions}
 
 
 def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRecord | None:

@@ -1,11 +1,11 @@
-"""Obstacles: what stands in the way of publishing a run or a set. The one answer to "may it be published?".
+"""Obstacles: what stands in the way of publishing a restatement. The one answer to "may it be published?".
 
-`REQUIREMENTS` is what publication requires of a run, in the order in which it asks. A set requires it of each of its
-runs, after requirements of its own, before the first of them is published: what would stop a later table stops the set
-while nothing has changed. A requirement that is not met is an obstacle: the error that publication raises,
-and what ends it. `publish` raises the first one in the transaction that writes the intent, so that it still holds when
-the swap begins. Sensors wait for what ends without a change of the run, reviews warn of the rest, and what a person is
-advised to do next follows from the same list.
+`REQUIREMENTS` is what publication requires of a run, in the order in which it asks. It is required of each run of a
+restatement, after what is required of all together, before the first of them is published: what would stop a later
+table stops all of it while nothing has changed. A requirement that is not met is an obstacle: the error that
+publication raises, and what ends it. `publish` raises the first one in the transaction that writes the intent, so that
+it still holds when the swap begins. Sensors wait for what ends without a change of the run, reviews warn of the rest,
+and what a person is advised to do next follows from the same list.
 
 Nothing is overwritten for a priority: when the other run is published, this one was compared with rows that are no
 longer accepted, and is planned again.
@@ -32,7 +32,7 @@ from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import KnownSince, NotKnown, as_present_build, not_known
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord, SetRecord
-from backfill_assets.ledger.sets import held_until, members_of, next_phase
+from backfill_assets.ledger.sets import held_until, next_phase
 from backfill_assets.ledger.states import FINISHED, GATED, UNBLOCKED, VISIBLE, PublicationState, RunState, SetState
 from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -50,7 +50,6 @@ from backfill_assets.publication.errors import (
     GatesNotPassed,
     InputsRolledBack,
     KeysNotKnown,
-    MemberNotPublishable,
     NeverPublished,
     NoCandidate,
     NotPublishable,
@@ -61,7 +60,6 @@ from backfill_assets.publication.errors import (
     ReadByGateSince,
     ReadByOpenRun,
     SetIs,
-    SetIsNeverPublished,
     StoppedForGood,
     TableChanged,
 )
@@ -91,7 +89,7 @@ class Obstacle:
     #: What publication raises.
     error: BackfillError
     ends: Ends
-    #: None for what stands in the way of a set as a whole.
+    #: None for what stands in the way of all runs of a restatement together.
     run: RunRecord | None
 
 
@@ -113,9 +111,9 @@ class Publishing:
         return demand_of(self.ws, self.tx, self.run)
 
     @cached_property
-    def of_set(self) -> SetRecord | None:
-        """The set that the run belongs to."""
-        return self.tx.sets.get(self.manifest.member_of) if self.manifest.member_of else None
+    def whole(self) -> SetRecord:
+        """The restatement that the run is part of."""
+        return self.tx.sets.of(self.run)
 
     @cached_property
     def under_way(self) -> Sequence[PublicationRecord]:
@@ -132,33 +130,35 @@ class Publishing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishingSet:
-    """A set that somebody wants to publish, and the transaction in which that is decided."""
+class PublishingRestatement:
+    """A restatement that somebody wants to publish, and the transaction in which that is decided."""
 
     ws: Workspace
     tx: ReadTransaction
     record: SetRecord
-    #: The run that is meant, of a set of phases; None for the next one.
+    #: The phase that is meant; None for the next one.
     phase: str | None = None
-
-    @property
-    def set_id(self) -> str:
-        return self.record.set_id
 
     @cached_property
     def members(self) -> Sequence[RunRecord]:
-        return members_of(self.tx.runs, self.record)
+        return self.tx.runs.of_request(self.record.set_id)
 
     @cached_property
     def due(self) -> Sequence[RunRecord]:
         """The runs that would be published now: all that are not yet, or of phases the next one."""
+        if self.record.is_alone:
+            return self.members
+        if self.record.state in _OVER:
+            return ()
         if self.record.manifest.phases is None:
             return [each for each in self.members if each.state is not RunState.PUBLISHED]
         following = next_phase(self.members)
         return [following] if following else []
 
 
-Asked = TypeVar("Asked", Publishing, PublishingSet)
+_OVER = (SetState.PUBLISHED, SetState.VERIFIED, SetState.CANCELLED)
+
+Asked = TypeVar("Asked", Publishing, PublishingRestatement)
 
 Find = Callable[[Asked], BackfillError | None]
 """What is found in the way of a publication; an error that is raised is found as well."""
@@ -229,15 +229,17 @@ def gated(asked: Publishing) -> NotPublishable | None:
 
 
 def _not_publishable(run: RunRecord) -> NotPublishable:
-    return NotPublishable(run_id=run.run_id, state=run.state, is_leased=run.lease is not None, manifest=run.manifest)
+    is_leased = run.lease is not None
+    return NotPublishable(run_id=run.run_id, state=run.state, is_leased=is_leased, manifest=run.manifest)
 
 
 # ------------------------------------------------------------------------------------------------ whether it waits
 
 
 def _has_begun(asked: Publishing) -> bool:
-    """True if the publication of its set has begun: it waits for nothing, as readers would see half of it meanwhile."""
-    return asked.of_set is not None and asked.of_set.state is SetState.PUBLISHING
+    """True if the publication of several runs has begun: it waits for nothing, as readers would see half of them
+    meanwhile."""
+    return not asked.run.is_alone and asked.whole.state is SetState.PUBLISHING
 
 
 @requirement(Ends.WAITING)
@@ -284,7 +286,7 @@ def first_in_priority(asked: Publishing) -> ComesAfter | None:
     first = max(higher, key=lambda other: (other.manifest.limits.priority, -other.sequence))
     return ComesAfter(
         run_id=asked.run.run_id,
-        first=first.manifest.member_of or first.run_id,
+        first=first.request_id,
         state=first.state,
         priority=first.manifest.limits.priority,
         partitions=asked.partitions(set(manifest.partitions).intersection(first.manifest.partitions)),
@@ -356,7 +358,7 @@ def _is_left_out(
 @requirement(Ends.APPROVAL)
 def agreed(asked: Publishing) -> None:
     """A policy lets it be published, or a person has agreed who may; see `publication.authority`."""
-    phases = asked.of_set and asked.of_set.manifest.phases
+    phases = asked.whole.manifest.phases
     require_agreed(asked.ws, asked.run, asked.demand, alone=bool(phases and phases.each))
 
 
@@ -597,58 +599,32 @@ def read_what_landed(asked: Publishing) -> None:
     asked.tx.publications.require_read_what_landed(asked.run)
 
 
-# ------------------------------------------------------------------------------------------- what a set is, as a whole
+# ----------------------------------------------------------------------------------- what a restatement is, as a whole
 
 
 @requirement(Ends.WAITING)
-def named_phase_is_next(asked: PublishingSet) -> AnotherPhaseFirst | None:
+def named_phase_is_next(asked: PublishingRestatement) -> AnotherPhaseFirst | None:
     """The phase that is meant is the next one."""
     if asked.phase is None or not asked.due or asked.due[0].run_id == asked.phase:
         return None
-    return AnotherPhaseFirst(set_id=asked.set_id, run_id=asked.phase, due=asked.due[0].run_id)
+    return AnotherPhaseFirst(set_id=asked.record.set_id, run_id=asked.phase, due=asked.due[0].run_id)
 
 
 @requirement(Ends.WAITING)
-def phase_not_held(asked: PublishingSet) -> PhaseHeld | None:
+def phase_not_held(asked: PublishingRestatement) -> PhaseHeld | None:
     """The time after the phase before it is over, unless its publication has begun."""
     until = held_until(asked.tx.publications, asked.record, asked.members)
     if not asked.due or until is None or asked.tx.now >= until or asked.record.state is SetState.PUBLISHING:
         return None
     run_id = asked.due[0].run_id
     number = [member.run_id for member in asked.members].index(run_id) + 1
-    return PhaseHeld(set_id=asked.set_id, run_id=run_id, number=number, count=len(asked.members), until=until)
+    return PhaseHeld(set_id=asked.record.set_id, run_id=run_id, number=number, count=len(asked.members), until=until)
 
 
 @requirement(Ends.NOTHING)
-def set_not_ended(asked: PublishingSet) -> SetIs | None:
+def has_due_runs(asked: PublishingRestatement) -> SetIs | None:
     """It is not published, and may still be."""
-    is_over = asked.record.state in (SetState.PUBLISHED, SetState.VERIFIED, SetState.CANCELLED)
-    is_over |= asked.record.manifest.phases is not None and not asked.due
-    return SetIs(set_id=asked.set_id, state=asked.record.state) if is_over else None
-
-
-@requirement(Ends.NOTHING)
-def set_of_published_mode(asked: PublishingSet) -> SetIsNeverPublished | None:
-    """The mode of its runs is one that is published."""
-    never = next((each.manifest.mode for each in asked.due if each.manifest.mode in NEVER_PUBLISHED), None)
-    return SetIsNeverPublished(set_id=asked.set_id, mode=never) if never else None
-
-
-@requirement(Ends.PLAN_AGAIN)
-def no_run_stopped(asked: PublishingSet) -> BackfillError | None:
-    """Neither code nor limit stopped one of its runs, and would stop it again."""
-    stopped = (not_stopped.find(Publishing(ws=asked.ws, tx=asked.tx, run=each)) for each in asked.due)
-    return next(filter(None, stopped), None)
-
-
-@requirement(Ends.RUN_AGAIN)
-def runs_gated(asked: PublishingSet) -> MemberNotPublishable | None:
-    """Its runs have passed their gates."""
-    for each in asked.due:
-        if each.state not in GATED:
-            is_leased = each.lease is not None
-            return MemberNotPublishable(set_id=asked.set_id, run_id=each.run_id, state=each.state, is_leased=is_leased)
-    return None
+    return None if asked.due else SetIs(set_id=asked.record.set_id, state=asked.record.state)
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
@@ -719,14 +695,8 @@ FOR_ADVICE: Requirements = tuple(
 """What is asked of runs that have passed wherever they are listed: without what was so when they passed, which takes
 reading every gate result and every file to find out."""
 
-REQUIREMENTS_OF_SET: tuple[Requirement[PublishingSet], ...] = (
-    named_phase_is_next,
-    phase_not_held,
-    set_not_ended,
-    set_of_published_mode,
-    no_run_stopped,
-    runs_gated,
-)
+OF_ALL_RUNS: tuple[Requirement[PublishingRestatement], ...] = (named_phase_is_next, phase_not_held, has_due_runs)
+"""What is required of the runs of a restatement together."""
 
 
 def obstacles(asked: Publishing, requirements: Requirements | None = None, *, slow: bool = True) -> Iterator[Obstacle]:
@@ -742,12 +712,18 @@ def obstacles(asked: Publishing, requirements: Requirements | None = None, *, sl
             yield from _obstacle(each, asked, asked.run)
 
 
-def obstacles_of_set(asked: PublishingSet, *, slow: bool = True) -> Iterator[Obstacle]:
-    """The obstacles to publishing a set, or its next phase: of the set, and then of each of its runs."""
-    for each in REQUIREMENTS_OF_SET:
+def obstacles_of(asked: PublishingRestatement, *, slow: bool = True) -> Iterator[Obstacle]:
+    """The obstacles to publishing a restatement, or its next phase: of all its runs together, then of each.
+
+    The states of all runs come before what takes looking at partitions of the first.
+    """
+    for each in OF_ALL_RUNS:
         yield from _obstacle(each, asked, None)
-    for run in asked.due:
-        yield from obstacles(Publishing(ws=asked.ws, tx=asked.tx, run=run), OF_RUNS_OF_SETS, slow=slow)
+    runs = [Publishing(ws=asked.ws, tx=asked.tx, run=run) for run in asked.due]
+    rest = tuple(each for each in OF_RUNS_OF_SETS if each not in OF_ITS_STATE)
+    for requirements in (OF_ITS_STATE, rest):
+        for run in runs:
+            yield from obstacles(run, requirements, slow=slow)
 
 
 def _obstacle(requirement: Requirement[Asked], asked: Asked, run: RunRecord | None) -> Iterator[Obstacle]:

@@ -28,7 +28,7 @@ class Orphans(TablePartitions):
 
     run_id: str
     publication_id: str
-    set_id: str | None  #: The set that the run belongs to; it is only undone as a whole.
+    request_id: str  #: What is undone with the run.
 
 
 def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIntent], *, of: str) -> None:
@@ -68,7 +68,7 @@ def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIn
                     partitions=tuple(sorted(left[publication_id])),
                     run_id=run.run_id,
                     publication_id=publication_id,
-                    set_id=run.manifest.member_of,
+                    request_id=run.request_id,
                 )
             )
             after.undo(node.name, publication_id)
@@ -127,7 +127,7 @@ class _After:
             partition=version.partition,
             publication_id=version.publication_id,
             changed_by=f"run {present.run_id}" if present else "a rollback",
-            undone_with=self._tx.sets.whole_of(present.run_id) if present else None,
+            undone_with=self._tx.runs.request_of(present.run_id) if present else None,
         )
 
     def landed(self, publication_id: str) -> int:

@@ -13,7 +13,7 @@ from datetime import date
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.records import RunRecord, SetRecord
-from backfill_assets.ledger.sets import is_replaceable, members_of
+from backfill_assets.ledger.sets import is_replaceable
 from backfill_assets.ledger.states import COUNTING, OPEN_SETS, UNBLOCKED, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
@@ -160,7 +160,7 @@ def _rolled_back(
         states=[SetState.ROLLED_BACK], limit=_MOST_ROLLED_BACK, unreadable=lambda _set_id, _error: None
     )
     for record in ended:
-        work = OpenWork(name=record.set_id, record=record, runs=members_of(tx.runs, record))
+        work = OpenWork(name=record.set_id, record=record, runs=tx.runs.of_request(record.set_id))
         for days, area in asked:
             reads = all(work.reads(*day, accepted.get(day, "")) for day in days)
             if reads and work.area == {table: frozenset(some) for table, some in area.items()}:
@@ -182,7 +182,7 @@ def _nothing(_days: AbstractSet[SourceDay]) -> Area:
 def open_sets(tx: ReadTransaction) -> Iterator[OpenWork]:
     """The sets that are not finished and can be published."""
     for record in tx.sets.records(states=OPEN_SETS):
-        runs = members_of(tx.runs, record)
+        runs = tx.runs.of_request(record.set_id)
         if not any(run.manifest.mode in NEVER_PUBLISHED for run in runs):
             yield OpenWork(name=record.set_id, record=record, runs=runs)
 
@@ -190,7 +190,7 @@ def open_sets(tx: ReadTransaction) -> Iterator[OpenWork]:
 def _open_runs(tx: ReadTransaction) -> Iterator[OpenWork]:
     for run in tx.runs.records(states=UNBLOCKED):
         manifest = run.manifest
-        if manifest.inputs and manifest.member_of is None and manifest.mode not in NEVER_PUBLISHED:
+        if manifest.inputs and run.is_alone and manifest.mode not in NEVER_PUBLISHED:
             yield OpenWork(name=run.run_id, record=None, runs=(run,))
 
 

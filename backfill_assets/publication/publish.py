@@ -120,10 +120,10 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str, ordered: b
         grounds = None if ordered else rollback_grounds(ws, tx, [run], by)
         intent = rollback_intent(ws, tx, run, by=by, reason=reason)
         require_no_orphans(ws.graph, tx, [intent], of=run_id)
-        its_set = tx.sets.of_run(run_id)
-        if its_set and its_set.manifest.phases and its_set.state is SetState.PUBLISHED:
+        whole = tx.sets.of(run)
+        if whole.manifest.phases and whole.state is SetState.PUBLISHED:
             # The last of its phases, brought back alone: the ledger refuses any other one.
-            tx.sets.move(its_set.set_id, SetState.PARTLY_PUBLISHED, actor=by, note=reason)
+            tx.sets.move(whole.set_id, SetState.PARTLY_PUBLISHED, actor=by, note=reason)
         tx.publications.begin(intent, actor=by, grounds=grounds, lease=_lease_of(ws, intent))
     ws.reached(Point.SWAP_INTENDED)
     return swap_and_acknowledge(ws, run, intent, by=by)
@@ -142,7 +142,7 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
         raise NothingToUndo(run_id=run.run_id, table=table, why=f"has no standing publication and is {run.state}")
     undone = published[0]
     # With its set even a run that changed nothing is undone: its equal rows were computed from the set's inputs.
-    if not tx.publications.changed_partitions(undone) and run.manifest.member_of is None:
+    if not tx.publications.changed_partitions(undone) and run.is_alone:
         raise NothingToUndo(run_id=run.run_id, table=table, why="changed nothing: every partition was equal")
     present = tx.versions.standing(table, run.manifest.partitions)
     versions = tx.versions.of_publication(undone)
@@ -156,7 +156,7 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
         by=by,
         reason=reason,
         changes=rollback_changes(
-            table, undone, versions, present, replaced, tx.sets.whole_of, tx.versions.repaired(table)
+            table, undone, versions, present, replaced, tx.runs.request_of, tx.versions.repaired(table)
         ),
         undoes=undone,
     )
@@ -179,7 +179,7 @@ def _require_not_merged_since(
     for later in tx.runs.named(sorted({claim.run_id for claim in claims} - {run.run_id})):
         base = later.manifest.base
         if base and any((pin.partition, pin.version) in made for pin in base.partitions):
-            whole = tx.sets.whole_of(later.run_id)
+            whole = tx.runs.request_of(later.run_id)
             raise MergedSince(table=later.table, publication_id=undone, run_id=later.run_id, undone_with=whole)
 
 

@@ -65,7 +65,7 @@ def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tupl
     if found is None:
         return ()
     grain = run.manifest.grain
-    named = run.manifest.member_of or run.run_id
+    named = run.request_id
     return (
         Alternative(
             instead=Instead.LEAVE,

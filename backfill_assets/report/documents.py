@@ -32,7 +32,7 @@ def _shown(names: str) -> Mapping[str, str]:
 
 SHOWN: Mapping[str, Mapping[str, str]] = {
     "planning.manifest.Manifest": _shown(
-        "member_of=set_id digest=manifest_digest run_id table grain kind mode reason requested_by requested_at "
+        "request_id digest=manifest_digest run_id table grain kind mode reason requested_by requested_at "
         "transform transform_version notes code_digest code_modules references reference_semantics policy gates limits "
         "supersedes columns changed shown output"
     ),

@@ -199,9 +199,8 @@ class RecoveryReport:
 class ErasedSamples:
     """Reports that the values of rows kept for reviewers were deleted."""
 
-    run_id: str | None  #: The run; null when a set was named.
-    set_id: str | None  #: The set; null when a run was named.
-    erased: int  #: How many samples of the run, or of the runs of the set, were deleted.
+    request_id: str  #: The restatement, or the run.
+    erased: int  #: How many samples of it were deleted.
 
 
 # Pages on the outcome of work: follow-ups, recoveries, freezes, work that sensors abandoned, and erased samples.
@@ -271,7 +270,7 @@ def recovered_page(report: RecoveryReport) -> Page:
 
 def erased_page(erased: ErasedSamples) -> Page:
     """The page that the values of rows were deleted."""
-    text = f"{count_of(erased.erased, 'sample')} of {erased.run_id or erased.set_id} erased"
+    text = f"{count_of(erased.erased, 'sample')} of {erased.request_id} erased"
     return page("Erased", Note(text=text))
 
 

@@ -224,7 +224,7 @@ def undo_of(ws: Workspace, tx: ReadTransaction, version: PartitionVersion, run: 
     standing = tx.versions.standing(version.table, [version.partition]).get(version.partition)
     if standing is None or standing.version != version.version:
         return None
-    return how_to_undo(ws, tx, run.manifest.member_of or run.run_id, published_together(tx, run))
+    return how_to_undo(ws, tx, run.request_id, published_together(tx, run))
 
 
 def _checks(tx: ReadTransaction, version: PartitionVersion) -> tuple[GateResult, ...]:

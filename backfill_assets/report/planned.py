@@ -11,7 +11,6 @@ from backfill_assets.calendar.partitions import Partitions, TablePartitions, cou
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.next_steps import Command, NextStep, approve, cancel, do, read_first, step
 from backfill_assets.core.tariff import Cost, Tariff
-from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import OPEN_SETS
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.estimates import Estimate
@@ -22,6 +21,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode, PinnedReference
 from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.restatement import LeftOut, PlannedSet
+from backfill_assets.planning.sets import is_set
 from backfill_assets.planning.stages import Agree, Prove, Stage
 from backfill_assets.report.alternatives import Alternative
 from backfill_assets.report.documents import INLINE
@@ -143,11 +143,11 @@ def open_set_that_does_the_same(tx: ReadTransaction, planned: PlannedSet) -> str
     """The latest open set whose runs do what those of a planned one would do; None where there is none."""
     open_runs = {run_id for plan in planned.plans for run_id in plan.conflicts}
     wanted = [_work_of(plan.manifest) for plan in planned.plans]
-    for set_id in sorted(set(tx.sets.ids_of_runs(sorted(open_runs)).values()), reverse=True):
+    for set_id in sorted(filter(is_set, map(tx.runs.request_of, open_runs)), reverse=True):
         # A set that was edited in the database does nothing; an audit finds it.
         with suppress(Refused):
             record = tx.sets.get(set_id)
-            members = members_of(tx.runs, record)
+            members = tx.runs.of_request(set_id)
             is_open = record.state in OPEN_SETS and open_runs.issuperset(each.run_id for each in members)
             does_the_same = [_work_of(each.manifest) for each in members] == wanted
             if is_open and does_the_same and record.manifest.phases == planned.manifest.phases:

@@ -285,11 +285,9 @@ def _stretch(manifest: Manifest, grain: Grain, others: Releases, mixed: tuple[Ta
 
 
 def _restated_together(tx: ReadTransaction, run: RunRecord) -> frozenset[date]:
-    """The partitions of the run, and of the runs of its set on the same table."""
-    found = tx.sets.of_run(run.run_id)
-    members = found.manifest.members if found else ()
-    runs = tx.runs.named([member.run_id for member in members if member.table == run.manifest.table])
-    return frozenset(run.manifest.partitions).union(*(other.manifest.partitions for other in runs))
+    """The partitions of the run, and of the other runs of its restatement on the same table."""
+    others = (other.manifest for other in tx.runs.of_request(run.request_id))
+    return frozenset().union(*(other.partitions for other in others if other.table == run.table))
 
 
 def release_order(version: str) -> tuple[tuple[int, int, str], ...]:

@@ -199,7 +199,7 @@ def run_report(ws: Workspace, run_id: str) -> RunReport:
 
 def _stages(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tuple[Stage, ...]:
     try:
-        return stages_of([run.manifest], ws.graph, of=run.manifest.member_of, demand=demand_of(ws, tx, run))
+        return stages_of([run.manifest], ws.graph, demand=demand_of(ws, tx, run))
     except Refused:
         return ()
 
@@ -316,7 +316,7 @@ def _summary(summary: RunSummary, publications: Sequence[PublicationDocument]) -
     """The run, with nothing to undo where its publication found everything equal."""
     standing = [each.extent for each in publications if each.header.state is PublicationState.PUBLISHED]
     changed_nothing = standing and all(extent.changes_nothing for extent in standing)
-    return replace(summary, next_step=None) if changed_nothing and summary.manifest.member_of is None else summary
+    return replace(summary, next_step=None) if changed_nothing and summary.record.is_alone else summary
 
 
 def run_versions(run: RunRecord, events: Iterable[EventRecord]) -> RunVersions:

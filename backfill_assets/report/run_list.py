@@ -30,7 +30,6 @@ class RunLine:
     """One run in a list."""
 
     run: RunHeader = field(metadata=INLINE)  #: The run, without its manifest.
-    set_id: str | None  #: The set of which it is part, or null.
     requested_by: str  #: Who planned it.
     reason: str  #: Why, in the words of the requester.
     planned_at: datetime | None  #: When it was planned.
@@ -75,10 +74,9 @@ def run_list(
         found = tx.runs.headers(**chosen)
         shown = found[:PAGE_SIZE]
         planned = tx.events.numbered(run.sequence for run in shown)
-        sets = tx.sets.ids_of_runs(run.run_id for run in shown)
         tables = tuple(dict.fromkeys((*ws.domain.tables, *tx.versions.tables())))
         withdrawn = withdrawn_approvals(tx, not_approved(shown))
-    lines = (_line(ws, run, planned.get(run.sequence), sets.get(run.run_id)) for run in shown)
+    lines = (_line(ws, run, planned.get(run.sequence)) for run in shown)
     return RunList(
         runs=tuple(replace(line, withdrawn=withdrawn.get(line.run.run_id)) for line in lines),
         tables=tables,
@@ -86,11 +84,10 @@ def run_list(
     )
 
 
-def _line(ws: Workspace, run: RunHeader, planned: EventRecord | None, set_id: str | None) -> RunLine:
+def _line(ws: Workspace, run: RunHeader, planned: EventRecord | None) -> RunLine:
     agreed: Mapping[str, Any] = planned.payload if planned else {}
     return RunLine(
         run=run,
-        set_id=set_id,
         requested_by=str(agreed.get("requested_by", "")),
         reason=str(agreed.get("reason", "")),
         planned_at=planned.at if planned else None,

@@ -11,7 +11,7 @@ from backfill_assets.core.next_steps import NAME, Command, NextStep, do, read_fi
 from backfill_assets.core.people import POLICY
 from backfill_assets.ledger.publications import StandingPublication
 from backfill_assets.ledger.records import ApprovalGrounds, PublicationHeader, RunHeader, RunRecord, SetRecord
-from backfill_assets.ledger.sets import members_of, versions_of
+from backfill_assets.ledger.sets import versions_of
 from backfill_assets.ledger.states import (
     EVER_PUBLISHED,
     EVER_VISIBLE,
@@ -25,6 +25,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
 from backfill_assets.planning.reasons import ChangedReference
+from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.obstacles import FOR_ADVICE, Ends, Publishing, obstacles, outdated
 from backfill_assets.publication.verdict import brings_back_what_was_recorded
 from backfill_assets.report.documents import INLINE
@@ -210,6 +211,11 @@ class SetDocument:
         return RunState.BLOCKED in self.states
 
 
+def restatement_document(ws: Workspace, name: str) -> RunSummary | SetDocument:
+    """Where a restatement stands, or one of its runs."""
+    return set_document(ws, name) if is_set(name) else run_document(ws, name)
+
+
 def set_document(ws: Workspace, set_id: str) -> SetDocument:
     """Where a set stands."""
     with ws.ledger.read() as tx:
@@ -218,7 +224,7 @@ def set_document(ws: Workspace, set_id: str) -> SetDocument:
 
 def described_set(ws: Workspace, tx: ReadTransaction, record: SetRecord) -> SetDocument:
     """The description of a set, inside an open transaction."""
-    members = members_of(tx.runs, record)
+    members = tx.runs.of_request(record.set_id)
     landed = tx.publications.landed(member.run_id for member in members)
     return SetDocument(
         record=record,
@@ -307,7 +313,7 @@ def run_facts(
         ("run by", run.ran_by),
         ("mode", mode_text(run.record.mode)),
         ("policy", policy),
-        ("set", set_ref(run.manifest.member_of) if run.manifest.member_of else None),
+        ("set", None if run.record.is_alone else set_ref(run.record.request_id)),
         (
             "at work",
             words(f"{at_work.holder} ({at_work.machine}) since ", at_work.since_at, ", lease until ", at_work.until_at)

@@ -321,7 +321,7 @@ def status_page(status: StatusDocument) -> Page:
             *(Note(text=not_measured_words(each), tone=Tone.ATTENTION) for each in status.not_measured),
             _STALENESS if any(each.accepted for each in status.tables) else None,
         ),
-        section("Runs, newest first", _runs_block([run for run in status.runs if run.manifest.member_of is None])),
+        section("Runs, newest first", _runs_block([run for run in status.runs if run.record.is_alone])),
         section("Restatement sets, newest first", _sets_block(status.sets)),
         frozen_section(status.frozen),
         not_known_section(status.not_known),
@@ -392,7 +392,7 @@ def _next(status: StatusDocument) -> Iterable[NextStep]:
         *(
             run.next_step
             for run in _not_replaced(status.runs)
-            if run.record.state not in EVER_PUBLISHED and run.manifest.member_of is None
+            if run.record.state not in EVER_PUBLISHED and run.record.is_alone
         ),
         *(each.next_step for each in status.acts),
         *(each.next_step for each in status.fails_gates),

@@ -29,7 +29,7 @@ from backfill_assets.core.next_steps import (
 )
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.records import RunRecord, SetRecord
-from backfill_assets.ledger.sets import held_until, is_replaceable, members_of, next_phase
+from backfill_assets.ledger.sets import held_until, is_replaceable, next_phase
 from backfill_assets.ledger.states import (
     NOT_MEASURED,
     UNPUBLISHED,
@@ -89,7 +89,7 @@ _TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
 
 def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
     """The step that moves a run on; None when nothing is left to do."""
-    named = run.manifest.member_of or run.run_id
+    named = run.request_id
     asked = Publishing(ws=ws, tx=tx, run=run)
     if is_built_since(ws, tx, run):
         return None
@@ -98,7 +98,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
     if not _is_held(ws, run) and run.state in NOT_MEASURED and not is_declared(ws, run):
         why = f"release {run.manifest.transform_version} is no longer declared, so it cannot be computed: "
         return step(why, cancel(named))
-    if run.state in _OPEN and run.manifest.member_of is None and not is_met(asked, merged_with_present):
+    if run.state in _OPEN and run.is_alone and not is_met(asked, merged_with_present):
         why = f"{run.manifest.table} changed since {run.run_id} was planned with its rows: "
         return step(why, plan_again(run.manifest), "; then ", cancel(named))
     match run.state:
@@ -167,17 +167,18 @@ def _together(run: RunRecord, lacking: Sequence[date]) -> NextStep:
         days=days,
         mode=None if manifest.mode in (Mode.BACKFILL, Mode.LIVE) else manifest.mode.lower().replace("_", "-"),
         references=truth.lower().replace("_", "-") if truth else None,
+        with_dependents=not manifest.is_alone,
         reason=WHY,
         by=NAME,
     )
     lacks = f"its rows depend on {Partitions.of(manifest.grain, lacking)} that it lacks; plan all of them together: "
     again = again.also(*(("reference", each) for each in named))
-    return step(lacks, again, "; then ", cancel(manifest.member_of or run.run_id))
+    return step(lacks, again, "; then ", cancel(manifest.request_id))
 
 
 def _can_expire_now(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
     """True if nothing objects any more to letting the snapshots of a blocked expiry expire."""
-    if run.manifest.computed or run.manifest.member_of is not None:
+    if run.manifest.computed or not run.is_alone:
         return False
     return is_met(Publishing(ws=ws, tx=tx, run=run), still_expires, read_by_no_open_run)
 
@@ -239,7 +240,7 @@ def next_step_of_set(
     waiting = [member for member in members if member.state is not RunState.PUBLISHED]
     named = waiting[0].run_id if phases and phases.each and waiting else set_id
     following = _publish_or_approve(ws, tx, named, waiting)
-    until = held_until(tx.publications, record, members_of(tx.runs, record))
+    until = held_until(tx.publications, record, tx.runs.of_request(set_id))
     if until is not None and tx.now < until:
         following = step(f"its next phase is held until {until:%Y-%m-%d %H:%M:%S} UTC; then: ", following)
     return step(_TO_PUBLISH_AGAIN, following) if record.state is SetState.ROLLED_BACK else following
@@ -275,14 +276,13 @@ def _ended(error: BackfillError) -> Sequence[Advice]:
 
 def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
     """The step that moves on the set that a run belongs to; None for a run of its own."""
-    if run.manifest.member_of is None:
+    if run.is_alone:
         return None
     try:
-        record = tx.sets.get(run.manifest.member_of)
-        return next_step_of_set(ws, tx, record, members_of(tx.runs, record))
+        return next_step_of_set(ws, tx, tx.sets.of(run), tx.runs.of_request(run.request_id))
     except Refused:
         # Another run of it cannot be read, and this command says which.
-        return step(do(Command.STATUS, run.manifest.member_of))
+        return step(do(Command.STATUS, run.request_id))
 
 
 _GRAVEST = (Ends.NOTHING, Ends.PLAN_AGAIN, Ends.RUN_AGAIN)
@@ -352,7 +352,7 @@ def how_to_undo(ws: Workspace, tx: ReadTransaction, named: str, run_ids: Sequenc
     later = next(filter(None, map(tx.versions.replaced_by, run_ids)), None)
     if later is not None:
         first = "first roll back the publication that replaced some of its partitions: "
-        return step(first, undo(tx.sets.whole_of(later)))
+        return step(first, undo(tx.runs.request_of(later)))
     standing = tx.publications.headers(run_id=named, states=[PublicationState.PUBLISHED])
     if standing and not any(tx.publications.changed_partitions(each.publication_id) for each in standing):
         return None
@@ -361,7 +361,7 @@ def how_to_undo(ws: Workspace, tx: ReadTransaction, named: str, run_ids: Sequenc
     tables = {run.manifest.table for run in tx.runs.named([*run_ids, *dependents])}
     if any(each.table in tables for each in tx.publications.headers(states=[PublicationState.PUBLISHING])):
         return WAIT_OR_RECOVER
-    if its_set := next((whole for each in dependents if (whole := tx.sets.whole_of(each)) != each), None):
+    if its_set := next((whole for each in dependents if (whole := tx.runs.request_of(each)) != each), None):
         return step("first undo the set that was computed from it: ", undo(its_set))
     if dependents:
         return step(do(Command.ROLLBACK, named, with_dependents=True, by=NAME, reason=WHY))
@@ -389,6 +389,5 @@ def _left_without_input(ws: Workspace, tx: ReadTransaction, run_ids: Sequence[st
 
 
 def published_together(tx: ReadTransaction, run: RunRecord) -> Sequence[str]:
-    """The run, or the runs of its set."""
-    its_set = tx.sets.of_run(run.run_id) if run.manifest.member_of else None
-    return [member.run_id for member in its_set.manifest.members] if its_set else [run.run_id]
+    """The runs of its restatement."""
+    return tx.sets.of(run).run_ids

@@ -171,13 +171,13 @@ def write_set(
                 tx.samples.ask(plan.manifest.run_id, keys, by=actor)
         tx.sets.add(manifest, actor=actor)
         asked = every(demand_of(ws, tx, tx.runs.get(plan.manifest.run_id)) for plan in plans)
-    manifests, of = [plan.manifest for plan in plans], manifest.set_id
+    manifests = [plan.manifest for plan in plans]
     return PlannedSet(
         manifest=manifest,
         rebuilds=rebuilds,
         left_out=left_out,
         plans=plans,
-        stages=stages_of(manifests, ws.graph, of=of, demand=asked, phases=manifest.phases),
+        stages=stages_of(manifests, ws.graph, demand=asked, phases=manifest.phases),
     )
 
 
@@ -251,6 +251,6 @@ def _run_of(request: SetRequest, rebuild: Rebuild, partitions: tuple[date, ...],
         by=request.by,
         mode=request.mode,
         limits=request.limits,
-        member_of=set_id,
+        request_id=set_id,
         references=request.references,
     )

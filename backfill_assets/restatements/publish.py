@@ -26,7 +26,6 @@ from backfill_assets.core.errors import (
     TargetChanged,
 )
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RunRecord, SetRecord
-from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
@@ -35,9 +34,9 @@ from backfill_assets.publication.obstacles import (
     OF_EQUAL_ROWS,
     Obstacle,
     Publishing,
-    PublishingSet,
+    PublishingRestatement,
     obstacles,
-    obstacles_of_set,
+    obstacles_of,
     require_none,
 )
 from backfill_assets.publication.publish import intent_of, require_as_intended
@@ -51,30 +50,38 @@ PublishOne = Callable[[str], object]
 
 
 @reads_approvers
-def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, phase: str | None = None) -> SetRecord:
-    """Publishes every run of a set that is not published yet, in order; of a set of phases, the next phase alone.
+def publish_restatement(
+    ws: Workspace, name: str, *, by: str, publish: PublishOne, phase: str | None = None
+) -> SetRecord:
+    """Publishes every run of a restatement that is not published yet, in order; of phases, the next one alone.
 
     Args:
-        set_id: A set whose runs have all passed and are approved, or the next of its phases.
+        name: A restatement whose runs have all passed and are approved, or the next of its phases.
         phase: The run that is meant, where the next phase is not.
 
     Raises:
-        UnknownName: There is no such set.
-        IllegalTransition: One of its runs has not passed, or the set is published already.
+        UnknownName: There is none of this id.
+        IllegalTransition: One of its runs has not passed, or it is published already.
         NotApproved: It has no approval by a person who may approve every run of it.
-        InputsMovedOn: A run has read candidates of the set that were staged again since; nothing has changed.
+        InputsMovedOn: A run has read candidates of another one that were staged again since; nothing has changed.
         Refused, Retryable: The first table could not be swapped; nothing has changed.
         HalfWay: A later table could not be swapped: the tables before it are published.
         OutcomeUnknown: It is not known whether a swap landed; `recover` finds out.
     """
     with ws.ledger.write() as tx:
-        asked = PublishingSet(ws=ws, tx=tx, record=tx.sets.get(set_id), phase=phase)
-        require_none(obstacles_of_set(asked, slow=False))
-        if asked.record.state is not SetState.PUBLISHING:
-            tx.sets.move(set_id, SetState.PUBLISHING, actor=by)
-        lease = whole_taken(ws, tx, set_id, by=by)
-    with whole_held(ws, set_id, lease):
-        return _published(ws, set_id, asked.due, by=by, publish=publish)
+        asked = PublishingRestatement(ws=ws, tx=tx, record=tx.sets.get(name), phase=phase)
+        if not asked.record.is_alone:
+            require_none(obstacles_of(asked, slow=False))
+            if asked.record.state is not SetState.PUBLISHING:
+                tx.sets.move(name, SetState.PUBLISHING, actor=by)
+            lease = whole_taken(ws, tx, name, by=by)
+    if asked.record.is_alone:
+        # Its swap is all there is: nothing can stop half-way, and the swap asks what stands in its way.
+        publish(name)
+        with ws.ledger.read() as tx:
+            return tx.sets.get(name)
+    with whole_held(ws, name, lease):
+        return _published(ws, name, asked.due, by=by, publish=publish)
 
 
 def _published(ws: Workspace, set_id: str, members: Sequence[RunRecord], *, by: str, publish: PublishOne) -> SetRecord:
@@ -104,7 +111,7 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
     """Resets a set of which nothing is published; otherwise reports how far it is, if that is half-way."""
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)
-        members = members_of(tx.runs, record)
+        members = tx.runs.of_request(set_id)
         # Another process may publish the set as well: the ledger decides, not what this process did.
         moved = [m for m in members if m.state in (RunState.PUBLISHED, RunState.PUBLISHING)]
         if record.manifest.phases:
@@ -130,7 +137,7 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOn
     if record.state is SetState.ROLLING_BACK:
         return _reversed(ws, set_id, by=by, reason=record.note or "recovered")
     try:
-        publish_set(ws, set_id, by=by, publish=publish)
+        publish_restatement(ws, set_id, by=by, publish=publish)
     except BackfillError as error:
         with ws.ledger.read() as tx:
             found = tx.sets.get(set_id).state
@@ -193,11 +200,12 @@ def _in_the_way(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -
 def _waiting(ws: Workspace, tx: ReadTransaction, run_id: str) -> Sequence[RunRecord]:
     """The run or the runs of its set, if all of them have passed and wait for a person; none otherwise."""
     run = tx.runs.get(run_id)
-    record = tx.sets.of_run(run_id) if run.manifest.member_of else None
-    if record is not None and (record.state is not SetState.PENDING or record.manifest.phases):
-        # Phases are decided about one by one.
-        return ()
-    runs = members_of(tx.runs, record) if record else [run]
+    if not run.is_alone:
+        record = tx.sets.of(run)
+        if record.state is not SetState.PENDING or record.manifest.phases:
+            # Phases are decided about one by one.
+            return ()
+    runs = tx.requests.runs(run.request_id)
     waits = all(
         each.state is RunState.PASSED
         and each.approval is ApprovalState.DRAFT
@@ -224,9 +232,8 @@ def _recorded(
     # What was read before the transaction is read again: another process may have published meanwhile.
     if _waiting(ws, tx, runs[0].run_id) != runs:
         return ()
-    set_id = runs[0].manifest.member_of
-    if set_id is not None:
-        tx.sets.move(set_id, SetState.VERIFIED, actor=by)
+    if not runs[0].is_alone:
+        tx.sets.move(runs[0].request_id, SetState.VERIFIED, actor=by)
     made = []
     for run, intent, version in zip(runs, intents, versions, strict=True):
         require_none(_in_the_way(ws, tx, [run]))

@@ -30,9 +30,9 @@ from backfill_assets.ledger.records import (
     RunRecord,
     SetRecord,
 )
-from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
+from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import reads_approvers, rollback_grounds
 from backfill_assets.publication.errors import BeingPublished
 from backfill_assets.publication.orphans import Orphans, orphans_of, require_no_orphans
@@ -48,11 +48,8 @@ _CAN_BE_UNDONE = (
 )
 
 
-@reads_approvers
-def rollback_set(
-    ws: Workspace, set_id: str, *, by: str, reason: str, ordered: bool = False
-) -> Sequence[PublicationRecord]:
-    """Rolls back every table of a set, dependents before their inputs.
+def rollback(ws: Workspace, name: str, *, by: str, reason: str, ordered: bool = False) -> Sequence[PublicationRecord]:
+    """Rolls back every table of a restatement, dependents before their inputs.
 
     Args:
         ordered: Whether the ledger asks for it: a rollback that it has recorded, or a set that cannot be completed.
@@ -61,17 +58,28 @@ def rollback_set(
         IllegalTransition: None of it is published, or one of its runs is being published; nothing has changed.
         HalfWay: A later table could not be rolled back: the tables before it are.
     """
+    if is_set(name):
+        return rollback_set(ws, name, by=by, reason=reason, ordered=ordered)
+    return (rollback_run(ws, name, by=by, reason=reason, ordered=ordered),)
+
+
+@reads_approvers
+def rollback_set(
+    ws: Workspace, set_id: str, *, by: str, reason: str, ordered: bool = False
+) -> Sequence[PublicationRecord]:
+    """Rolls back the tables of a restatement of several runs; see `rollback`."""
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)
         if record.state not in _CAN_BE_UNDONE:
             raise errors.SetHasNothingToUndo(set_id=set_id, state=record.state)
-        members = members_of(tx.runs, record)
+        members = tx.runs.of_request(record.set_id)
         _require_undone_together(tx, record, members)
         if record.state is not SetState.ROLLING_BACK:
             # From here on a process that still publishes the set is refused its next table.
             grounds = None if ordered else rollback_grounds(ws, tx, _published(members), by)
             tx.sets.move(set_id, SetState.ROLLING_BACK, actor=by, note=reason, grounds=grounds)
-        back = rollback_intents(ws, tx, record, by=by, reason=reason)
+        published = _published(reversed(members))
+        back = [rollback_intent(ws, tx, run, by=by, reason=reason) for run in published]
         for intent in back:
             # All of them before the first is changed; if one cannot be undone, this transaction is rolled back.
             tx.publications.require_possible(intent)
@@ -133,14 +141,6 @@ def _undone(ws: Workspace, back: Iterable[str]) -> list[PublicationRecord]:
         return [tx.publications.get(found[run_id].publication_id) for run_id in runs if run_id in found]
 
 
-def rollback_intents(
-    ws: Workspace, tx: ReadTransaction, record: SetRecord, *, by: str, reason: str
-) -> Sequence[PublicationIntent]:
-    """The intents to undo the published runs of a set, dependents first; none is begun."""
-    published = _published(reversed(members_of(tx.runs, record)))
-    return [rollback_intent(ws, tx, run, by=by, reason=reason) for run in published]
-
-
 def _published(members: Iterable[RunRecord]) -> Sequence[RunRecord]:
     return [run for run in members if run.state is RunState.PUBLISHED]
 
@@ -159,7 +159,7 @@ def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: It
                 run_id=run.run_id,
                 table=run.manifest.table,
                 state=run.state,
-                undone_with=tx.sets.whole_of(later) if later else None,
+                undone_with=tx.runs.request_of(later) if later else None,
             )
         if run.state is RunState.PUBLISHING:
             raise BeingPublished(run_id=run.run_id, whole=f"set {record.set_id}")
@@ -230,10 +230,8 @@ def _completed(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecor
 
 def _runs_of(ws: Workspace, order: RollbackOrder) -> Sequence[str]:
     """The runs that a rollback with dependents is of, in the order in which they are brought back."""
-    if not order.is_of_set:
-        return (order.of,)
     with ws.ledger.read() as tx:
-        return [member.run_id for member in reversed(tx.sets.get(order.of).manifest.members)]
+        return tx.sets.get(order.of).run_ids[::-1]
 
 
 def _ended_by_others(ws: Workspace, order: RollbackOrder) -> bool:
@@ -241,46 +239,41 @@ def _ended_by_others(ws: Workspace, order: RollbackOrder) -> bool:
     with ws.ledger.read() as tx:
         if any(each.of == order.of for each in tx.publications.rollbacks_under_way()):
             return False
-        if order.is_of_set:
-            return tx.sets.get(order.of).state is SetState.ROLLED_BACK
-        return tx.runs.get(order.of).state is RunState.ROLLED_BACK
+        return tx.sets.get(order.of).state is SetState.ROLLED_BACK
 
 
 def _root(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
-    if not order.is_of_set:
-        if _run_state(ws, order.of) is RunState.ROLLED_BACK:
-            return ()
-        return (rollback_run(ws, order.of, by=order.by, reason=order.reason, ordered=True),)
     with ws.ledger.read() as tx:
         state = tx.sets.get(order.of).state
     if state is SetState.ROLLED_BACK:
         return ()
-    return rollback_set(ws, order.of, by=order.by, reason=order.reason, ordered=True)
+    return rollback(ws, order.of, by=order.by, reason=order.reason, ordered=True)
 
 
 def _run_state(ws: Workspace, run_id: str) -> RunState:
     with ws.ledger.read() as tx:
-        return tx.runs.get(run_id).state
+        return tx.runs.state(run_id)
 
 
 def _intents(ws: Workspace, tx: ReadTransaction, order: RollbackOrder) -> Sequence[PublicationIntent]:
-    if order.is_of_set:
-        return rollback_intents(ws, tx, tx.sets.get(order.of), by=order.by, reason=order.reason)
-    run = tx.runs.get(order.of)
-    if run.manifest.member_of is not None:
+    """The intents to undo what a rollback is of; a run that has nothing to undo is refused with the reason."""
+    runs = tx.requests.runs(order.of)
+    if not runs[0].is_alone and not is_set(order.of):
         raise IllegalTransition.coded(
             "only_undone_with_set",
             "run {run_id} belongs to set {set_id}, and is only undone with it.",
             then="[rollback {set_id} with_dependents=True by=NAME reason=WHY]",
             run_id=order.of,
-            set_id=run.manifest.member_of,
+            set_id=runs[0].request_id,
         )
-    return (rollback_intent(ws, tx, run, by=order.by, reason=order.reason),)
+    if len(runs) > 1:
+        runs = tuple(_published(reversed(runs)))
+    return [rollback_intent(ws, tx, run, by=order.by, reason=order.reason) for run in runs]
 
 
 def _require_in_no_set(orphans: Iterable[Orphans], name: str) -> None:
-    of_sets = [each for each in orphans if each.set_id is not None]
+    of_sets = [each for each in orphans if each.request_id != each.run_id]
     if of_sets:
-        first = of_sets[0].set_id
-        left = tuple(each for each in of_sets if each.set_id == first)
-        raise errors.SetWouldBeOrphaned(of=name, set_id=str(first), left=left)
+        first = of_sets[0].request_id
+        left = tuple(each for each in of_sets if each.request_id == first)
+        raise errors.SetWouldBeOrphaned(of=name, set_id=first, left=left)

@@ -24,7 +24,7 @@ from backfill_assets.application.parts import STAGED_AND_GATED
 from backfill_assets.application.plan import plan_expiry, plan_phases
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
-from backfill_assets.application.requests import request_of, restatement_of
+from backfill_assets.application.requests import Restatement, request_of
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import LeavesOrphans
 from backfill_assets.domain import Domain, RetentionRule, Table, expression
@@ -93,7 +93,7 @@ class DagsterStatusOracle(StoryGenerator):
             run_id = operations.plan(self.ws, request).manifest.run_id
             self._carry(self.ws, run_id)
             operations.approve(self.ws, run_id, by="ben")
-            restatement_of(self.ws, run_id).publish(self.acting)
+            Restatement(self.ws, run_id).publish(self.acting)
         self.follow(self.ws)
 
     # ------------------------------------------------------------------------------------- what commands do, recorded
@@ -101,12 +101,12 @@ class DagsterStatusOracle(StoryGenerator):
     def load(self, ws: Workspace, what: str = "load") -> str:
         run = operations.plan_load(ws, "bronze.orders", partitions=None, by="ana", reason="landed")
         if run is not None:
-            restatement_of(ws, run.run_id).stage(self.acting)
+            Restatement(ws, run.run_id).stage(self.acting)
         return what
 
     def publish(self, ws: Workspace) -> str:
         chosen = self._pick(RunState.PASSED, RunState.ROLLED_BACK)
-        restatement_of(ws, chosen).publish(self.acting)
+        Restatement(ws, chosen).publish(self.acting)
         return f"publish {chosen}"
 
     def all_the_way(self, ws: Workspace) -> str:
@@ -115,15 +115,15 @@ class DagsterStatusOracle(StoryGenerator):
             for run_id in self._runs_of(name):
                 self._carry(ws, run_id)
             operations.approve(ws, name, by="ben")
-            restatement_of(ws, name).publish(self.acting)
+            Restatement(ws, name).publish(self.acting)
         return f"plan, run, approve and publish {name}"
 
     def roll_back(self, ws: Workspace) -> str:
         chosen = self._pick(RunState.PUBLISHED)
         try:
-            restatement_of(ws, chosen).rollback(self.acting, reason="second thoughts", with_dependents=False)
+            Restatement(ws, chosen).rollback(self.acting, reason="second thoughts", with_dependents=False)
         except LeavesOrphans:
-            restatement_of(ws, chosen).rollback(self.acting, reason="second thoughts", with_dependents=True)
+            Restatement(ws, chosen).rollback(self.acting, reason="second thoughts", with_dependents=True)
         return f"roll back {chosen}"
 
     def follow(self, ws: Workspace) -> str:
@@ -163,7 +163,7 @@ class DagsterStatusOracle(StoryGenerator):
         for run_id in self._runs_of(set_id):
             self._carry(ws, run_id)
         operations.approve(ws, set_id, by="ben")
-        restatement_of(ws, set_id).publish(self.acting)
+        Restatement(ws, set_id).publish(self.acting)
         return f"plan {set_id} in phases, and publish the first"
 
     def cut_over(self, ws: Workspace) -> str:
@@ -184,14 +184,14 @@ class DagsterStatusOracle(StoryGenerator):
         run_id = operations.plan(ws, request).manifest.run_id
         self._carry(ws, run_id)
         operations.approve(ws, run_id, by="ben")
-        restatement_of(ws, run_id).publish(self.acting)
+        Restatement(ws, run_id).publish(self.acting)
         return f"publish {run_id} beside"
 
     def expire(self, ws: Workspace) -> str:
         """The snapshots that gold does not keep expire."""
         run_id = plan_expiry(ws, EXPIRES, reason="retention", by="ana").manifest.run_id
         operations.approve(ws, run_id, by="ben")
-        restatement_of(ws, run_id).publish(self.acting)
+        Restatement(ws, run_id).publish(self.acting)
         return f"let {run_id} expire"
 
     @property

@@ -397,7 +397,7 @@ class CommandStoryGenerator:
     def _name(self) -> str:
         with self.terminal.opened() as ws, ws.ledger.read() as tx:
             runs = tx.runs.records(limit=12)
-            names = [run.run_id for run in runs] + [run.manifest.member_of for run in runs if run.manifest.member_of]
+            names = [run.run_id for run in runs] + [run.request_id for run in runs if not run.is_alone]
         return self.chance.choice([*names, *names, "turnover-20260210-00000000"])
 
 

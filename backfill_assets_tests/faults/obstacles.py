@@ -116,8 +116,8 @@ def ask(generator: StoryGenerator, found: Asked) -> None:
         first = ways[0].error if ways else None
         found.ways[type(first).__name__] += 1
         if said(first) != (tried := said(published(generator, run_id))):
-            found.others.append(f"{run_id} of {run.manifest.member_of}: {said(first)}, and publication says {tried}")
-        if run.manifest.member_of is None and run.state is RunState.PASSED:
+            found.others.append(f"{run_id} of {run.request_id}: {said(first)}, and publication says {tried}")
+        if run.is_alone and run.state is RunState.PASSED:
             is_bens = run.approval is ApprovalState.APPROVED and run.approved_by == "ben"
             is_awaited = any(each.ends in (Ends.WAITING, Ends.APPROVAL) for each in ways)
             if (run_id in by_sensor) != (is_bens and not is_awaited):

@@ -273,7 +273,7 @@ class Scene:
             cause=WHAT_LANDED if is_live else A_PERSON,
             requested_by="ana",
             gates=(GATE,),
-            member_of=next((set_id for set_id, members in SETS.items() if run_id in members), None),
+            request_id=next((set_id for set_id, members in SETS.items() if run_id in members), None),
         )
         with self.ws.ledger.write() as writer:
             writer.runs.add(manifest, actor="ana")

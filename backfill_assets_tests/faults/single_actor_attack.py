@@ -28,7 +28,7 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.live import live
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.application.sensor_work import approved
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.people import PUBLISHER
@@ -195,12 +195,12 @@ class SingleActorAttack(StoryGenerator):
 
     def approves(self, ws: Workspace) -> str:
         chosen, name = self._pick(RunState.PASSED, RunState.PLANNED, RunState.ROLLED_BACK), self.chance.choice(NAMES)
-        restatement_of(ws, chosen).approve(by=name, note="fine")
+        Restatement(ws, chosen).approve(by=name, note="fine")
         return f"approve {chosen} by {name!r}"
 
     def publishes(self, ws: Workspace) -> str:
         chosen, name = self._pick(RunState.PASSED, RunState.ROLLED_BACK), self.chance.choice(NAMES)
-        restatement_of(ws, chosen).publish(self._acting(name))
+        Restatement(ws, chosen).publish(self._acting(name))
         return f"publish {chosen} by {name!r}"
 
     def rolls_back(self, ws: Workspace) -> str:
@@ -221,7 +221,7 @@ class SingleActorAttack(StoryGenerator):
     def publish_approved(self, ws: Workspace) -> str:
         names = approved(ws)
         for name in names:
-            restatement_of(ws, name).publish(self._acting(PUBLISHER))
+            Restatement(ws, name).publish(self._acting(PUBLISHER))
         return f"publish approved {names}"
 
     # --------------------------------------------------------------------------------------- what two people agree to
@@ -401,7 +401,7 @@ class SingleActorAttack(StoryGenerator):
 
     def _rolls_back(self, ws: Workspace, name: str) -> str:
         chosen, with_dependents = self._pick(RunState.PUBLISHED), self.chance.random() < 0.5
-        restatement_of(ws, chosen).rollback(self._acting(name), reason="mine", with_dependents=with_dependents)
+        Restatement(ws, chosen).rollback(self._acting(name), reason="mine", with_dependents=with_dependents)
         return f"roll back {chosen} by {name!r}"
 
     def _lands(self, ws: Workspace, some: Sequence[Order]) -> str:

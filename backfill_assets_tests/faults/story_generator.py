@@ -279,7 +279,7 @@ class StoryGenerator:
         with self.ws.ledger.read() as reader:
             found = reader.runs.records(states=states)
             derived = [run for run in found if run.manifest.inputs or self.chance.random() < 0.1]
-            names = list(dict.fromkeys(run.manifest.member_of or run.run_id for run in derived))
+            names = list(dict.fromkeys(run.request_id for run in derived))
         if not names:
             raise NothingThere
         return names[0] if self.chance.random() < 0.6 else self.chance.choice(names)

@@ -13,7 +13,7 @@ from backfill_assets.application import live as live_path
 from backfill_assets.application.follow import follow
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.versions import VersionReads
@@ -52,7 +52,7 @@ def _rolls_back_a_load_behind_output(folder: Path) -> list[str]:
                 (load, *_) = tx.runs.records(table=ORDERS, states=[RunState.PUBLISHED])
                 assert last - timedelta(days=1) in tx.versions.claims(TURNOVER)
             compute.take_in(ws, [Order(key="late", day=last, row=(7, 7))], by="eve")
-            restatement_of(ws, load.run_id).rollback(eve, reason="mine", with_dependents=False)
+            Restatement(ws, load.run_id).rollback(eve, reason="mine", with_dependents=False)
             follow(ws, eve)
             found = list(generator.look())
         ws.close()

@@ -75,7 +75,7 @@ class Hand:
                 domain="example",
                 grain=grain,
                 partition_column=column,
-                member_of=set_id,
+                request_id=set_id,
             )
             for table, column, grain, rows in parts
         ]
@@ -92,7 +92,7 @@ class Hand:
                 days=tuple(sorted(part)),
                 domain="example",
                 partition_column="day",
-                member_of=set_id,
+                request_id=set_id,
             )
             for place, part in enumerate(parts, start=1)
         ]

@@ -48,6 +48,7 @@ _publication_numbers = count(1)
 def a_manifest(run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS, **changes: Any) -> Manifest:
     manifest = Manifest(
         run_id=run_id,
+        request_id=changes.pop("request_id", None) or run_id,
         kind=Kind.RESTATEMENT,
         mode=Mode.BACKFILL,
         reason="deadlines were a day off",
@@ -74,6 +75,7 @@ def a_run(manifest: Manifest, state: RunState = RunState.PASSED, **changes: Any)
     """A run as the ledger has it, not approved."""
     record = RunRecord(
         run_id=manifest.run_id,
+        request_id=manifest.request_id,
         table=manifest.table,
         kind=manifest.kind,
         mode=manifest.mode,

@@ -177,6 +177,8 @@ def _values(hint: Any, name: str) -> tuple[object, ...]:
         return _SAMPLES[hint]
     if hint is str and name == "table":
         return ("silver.TABLE",)
+    if hint is str and name == "request_id":
+        return ("RUN_ID",)
     if hint is str:
         return (
             (name.upper(), "")

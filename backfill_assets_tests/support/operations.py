@@ -7,7 +7,6 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.application import land as landings
-from backfill_assets.application import requests
 from backfill_assets.application.execute import execute, require_ready
 from backfill_assets.application.follow import asked_follow_ups, dismiss_follow_ups, plan_follow_ups
 from backfill_assets.application.land import land
@@ -15,7 +14,7 @@ from backfill_assets.application.parts import Part, stages
 from backfill_assets.application.plan import plan, plan_set
 from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recover import recover
-from backfill_assets.application.requests import Run, restatement_of
+from backfill_assets.application.requests import Restatement, run_of
 from backfill_assets.application.terms import present_terms
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.candidates.evaluate import Evaluated
@@ -133,11 +132,11 @@ def approve(ws: Workspace, name: str, *, by: str, note: str = "") -> None:
 
 
 def cancel(ws: Workspace, name: str, *, by: str, reason: str) -> None:
-    restatement_of(ws, name).cancel(by=by, reason=reason)
+    Restatement(ws, name).cancel(by=by, reason=reason)
 
 
 def run_named(ws: Workspace, run_id: str) -> RunRecord:
-    return Run(ws, run_id).record
+    return run_of(ws, run_id)
 
 
 def state_of(ws: Workspace, run_id: str) -> RunState:
@@ -146,12 +145,14 @@ def state_of(ws: Workspace, run_id: str) -> RunState:
 
 def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
     """How many samples of a run or a set were erased."""
-    return requests.erase_samples(restatement_of(ws, name), by=by, reason=reason).erased
+    return Restatement(ws, name).erase_samples(by=by, reason=reason).erased
 
 
 def publish_set(ws: Workspace, set_id: str, *, by: str, publish: sets.PublishOne | None = None) -> SetRecord:
     """The set, published run by run, directly or as the test says."""
-    return sets.publish_set(ws, set_id, by=by, publish=publish or (lambda run_id: publish_run(ws, run_id, by=by)))
+    return sets.publish_restatement(
+        ws, set_id, by=by, publish=publish or (lambda run_id: publish_run(ws, run_id, by=by))
+    )
 
 
 def set_versions(ws: Workspace, set_id: str) -> Mapping[str, int]:

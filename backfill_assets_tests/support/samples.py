@@ -64,6 +64,7 @@ _NAMED: Mapping[str, tuple[object, ...]] = {
     "input": ("silver.INPUT", "bronze.INPUT"),
     "source": ("bronze.SOURCE",),
     "kind": ("run", "set", "publication", "table", "source", "transform version", "reference"),
+    "request_id": ("set.REQUEST_ID", "RUN_ID"),
     "act": (Command.ROLLBACK, Command.CANCEL, Command.APPROVE, Command.PUBLISH),
     "family": ("file", "statement", "kafka", "postgresql", "http", "lake", "kinesis"),
     "policy": tuple(UnknownKeys),

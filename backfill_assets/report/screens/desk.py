@@ -79,8 +79,8 @@ def _run(line: RunLine) -> Sequence[Value]:
     run = line.run
     mode = Toned(value=f" {run.mode}", tone=Tone.SOFT) if run.mode is not Mode.BACKFILL else None
     return (
-        words(run_ref(run.run_id), Toned(value=" of ", tone=Tone.SOFT), set_ref(line.set_id))
-        if line.set_id
+        words(run_ref(run.run_id), Toned(value=" of ", tone=Tone.SOFT), set_ref(run.request_id))
+        if not run.is_alone
         else run_ref(run.run_id),
         run.table,
         words(run.kind, mode),
@@ -215,7 +215,7 @@ def found_page(found: Found) -> Page:
     runs = [
         (
             run_ref(str(row["run_id"])),
-            set_ref(str(row["set_id"])) if row["set_id"] else None,
+            set_ref(str(row["request_id"])) if row["request_id"] != row["run_id"] else None,
             state_of(str(row["state"])),
             str(row["requested_by"]),
             str(row["approved_by"] or "") or _rolled_back(found.withdrawn.get(str(row["run_id"]))),

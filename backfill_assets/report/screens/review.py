@@ -299,8 +299,8 @@ def _on_yes(found: RunReport) -> str:
         is_read = run.record.state is RunState.PUBLISHED
         return f"It is {run.record.state}: {meaning_of_run(run.record)}.{depends if is_read else ''}"
     follow = f" Then the dependents follow: {followers}." if followers else _none_depends(waiting)
-    if run.manifest.member_of:
-        follow = f" It is published with the other runs of {run.manifest.member_of}, whose report lists the dependents."
+    if not run.record.is_alone:
+        follow = f" It is published with the other runs of {run.record.request_id}, whose report lists the dependents."
     if run.record.state is RunState.VERIFIED:
         recorded = "The ledger records that the accepted rows also follow from its inputs"
         return f"It is {run.record.state}: {MEANING[run.record.state]}. {recorded}."

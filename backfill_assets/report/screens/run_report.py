@@ -197,7 +197,7 @@ def _decision(found: RunSummary | SetDocument) -> Steps | None:
         return None
     match found:
         case RunSummary():
-            named = found.manifest.member_of or found.record.run_id
+            named = found.record.request_id
         case SetDocument():
             named = found.record.set_id
     is_undone = found.record.state in (RunState.ROLLED_BACK, SetState.ROLLED_BACK)
@@ -420,7 +420,7 @@ def _seen_together(report: RunReport) -> Note | None:
     """The way to see figures of dependents before anybody approves; None where nothing waits for that."""
     run = report.run
     waits = run.record.state is RunState.PASSED and run.record.approval is ApprovalState.DRAFT
-    if not report.dependents or not waits or run.manifest.member_of or run.manifest.mode in NEVER_PUBLISHED:
+    if not report.dependents or not waits or not run.record.is_alone or run.manifest.mode in NEVER_PUBLISHED:
         return None
     text = "They are computed after this publication. To measure them before anybody approves: "
     return Note(text=words(text, step(together(run.manifest))), tone=Tone.SOFT)

@@ -16,7 +16,7 @@ from decimal import Decimal
 
 import pytest
 
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, TakenOver
 from backfill_assets.core.progress import Listener, Progress
@@ -167,7 +167,7 @@ def test_more_rows_than_the_manifest_expects_stop_the_run_at_the_chunk_that_brin
     following = run_document(shop.ws, run_id).next_step
     assert following is not None and words_of(following).startswith(again)
     for act in (
-        lambda: Run(shop.ws, run_id).approve(by="ben", note=""),
+        lambda: Restatement(shop.ws, run_id).approve(by="ben", note=""),
         lambda: operations.publish(shop.ws, run_id, by="ben"),
     ):
         with pytest.raises(IllegalTransition, match="FAILED because of its limit"):

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application import look
 from backfill_assets.application.plan import described_plan, plan
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.cli.console import PlainConsole
 from backfill_assets.cli.terminal import show
@@ -47,7 +47,7 @@ def screens(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> It
     yield {
         "status": look.status(kit.ws, None),
         "status RUN": look.status(kit.ws, waits),
-        "report": restatement_of(kit.ws, waits).report(),
+        "report": Restatement(kit.ws, waits).report(),
         "history": look.history(kit.ws, TABLE, None),
         "history of a partition": look.history(kit.ws, TABLE, DayRange.inclusive(OUTPUT.start, OUTPUT.start)),
         "plan": described_plan(kit.ws, proposed),

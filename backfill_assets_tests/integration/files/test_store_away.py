@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.core.errors import BackfillError, ContractBroken, OutcomeUnknown, StoreRefused
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ImportState, RunState
@@ -73,7 +73,7 @@ def _worked_through(shop: Shop, run_id: str) -> None:
         operations.stage(shop.ws, run_id, actor="ana")
         operations.gate(shop.ws, run_id, actor="ana")
         operations.approve(shop.ws, run_id, by="ben")
-    restatement_of(shop.ws, run_id).publish(BEN)
+    Restatement(shop.ws, run_id).publish(BEN)
 
 
 def late_sale(shop: Shop, number: int) -> Path:

@@ -20,7 +20,7 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.report import report_html, report_markdown
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates import evaluate
 from backfill_assets.core.errors import ContractBroken, NotApproved
@@ -296,13 +296,11 @@ def test_what_moved_too_far_waits_for_a_written_comment(shop: Shop) -> None:
         with pytest.raises(NotApproved, match=f"needs a comment on gates of {RECENT}: moved_amount_by_shop"):
             operations.approve(shop.ws, run_id, by="ben", note=note)
     with pytest.raises(NotApproved, match="needs a comment"):
-        restatement_of(shop.ws, run_id).approve(by="ben", note="", place="in Dagster, run 1234")
+        Restatement(shop.ws, run_id).approve(by="ben", note="", place="in Dagster, run 1234")
     with pytest.raises(NotApproved, match="another person has to agree, with a comment on moved_amount_by_shop"):
         shop.publish(run_id)
 
-    restatement_of(shop.ws, run_id).approve(
-        by="ben", note="0.9.0 counted everything twice", place="in Dagster, run 1234"
-    )
+    Restatement(shop.ws, run_id).approve(by="ben", note="0.9.0 counted everything twice", place="in Dagster, run 1234")
     found = report_of(shop, run_id)
     assert (found.to_comment, found.comment) == ((), "0.9.0 counted everything twice")
     page = report_html(shop.ws, run_id)

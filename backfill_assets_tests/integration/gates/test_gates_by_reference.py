@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import compute, run_of
 from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain import (
@@ -410,8 +410,8 @@ def test_a_run_that_its_reference_blocks_is_measured_again_when_that_is_correcte
     again = f"correct it there, and measure the same rows again: backfill run {run_id}; else fix the cause and plan"
     assert f"if the cause is in control_totals, {again} again: backfill plan table order_totals" in following
     kit = with_reference(opens, tmp_path, gate, document.replace("rows: 4", "rows: 3"))
-    Run(kit.ws, run_id).compute(Acting(by="eve", recorder=Unrecorded()))
-    assert Run(kit.ws, run_id).record.state is RunState.PASSED
+    compute(kit.ws, run_id, Acting(by="eve", recorder=Unrecorded()))
+    assert run_of(kit.ws, run_id).state is RunState.PASSED
 
 
 def test_a_run_that_its_own_rows_block_is_not_advised_to_be_run_again(opens: Opens, tmp_path: Path) -> None:

@@ -59,9 +59,9 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_publishable(ledger, "wrong", days=DAYS[:1])
     roll_back(ledger, publish(ledger, "wrong", days=DAYS[:1], at=3), at=4)
     show_rows(ledger, "shown", reads=(read_by_a_gate("shown"),))
-    member = plan(ledger, "member", member_of="set-1")
+    member = plan(ledger, "member", request_id="set.1")
     agreed = SetManifest(
-        set_id="set-1",
+        set_id="set.1",
         name="monthly",
         reason="both were wrong",
         requested_by="ana",

@@ -295,7 +295,7 @@ def test_a_run_whose_approval_was_removed_is_damaged_and_not_unknown(ledger: Led
 
 def test_a_set_id_without_its_last_character_is_recognized(ledger: Ledger) -> None:
     alone = restatement(SetState.PENDING).record.manifest
-    member = a_manifest("bf-1", member_of=alone.set_id)
+    member = a_manifest("bf-1", request_id=alone.set_id)
     named = SetMember(run_id=member.run_id, table=member.table, manifest_digest=member.digest)
     manifest = replace(alone, members=(named,))
     with ledger.write() as writer:
@@ -315,7 +315,7 @@ def test_what_cannot_be_published_as_it_is_cannot_be_approved(ledger: Ledger, st
     alone = restatement(SetState.PENDING).record.manifest
     set_id = alone.set_id if of_set else None
     runs = {"bf-1": DAYS[0], "bf-2": DAYS[1]}
-    manifests = [plan(ledger, name, days=[day], member_of=set_id) for name, day in runs.items()]
+    manifests = [plan(ledger, name, days=[day], request_id=set_id) for name, day in runs.items()]
     if of_set:
         members = (SetMember(run_id=each.run_id, table=each.table, manifest_digest=each.digest) for each in manifests)
         with ledger.write() as writer:

@@ -183,7 +183,7 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
 @pytest.mark.long
 def test_what_is_stale_becomes_a_set_that_is_staged_and_can_be_cancelled(launchpad: Launchpad) -> None:
     assert launchpad.plan("stale", reason="orders came late", requester="ann").success
-    set_id = launchpad.newest().manifest.member_of
+    set_id = launchpad.newest().request_id
     assert set_id is not None
     assert launchpad.newest().state is RunState.PASSED
     assert launchpad.plan("planned", id=set_id, by="ann").success
@@ -197,7 +197,7 @@ def test_what_is_stale_becomes_a_set_that_is_staged_and_can_be_cancelled(launchp
 def test_a_table_and_what_depends_on_it_become_a_set_that_waits_for_one_approval(launchpad: Launchpad) -> None:
     planned = launchpad.plan("with_dependents", **TYPED, table=TABLE)
     assert planned.success
-    set_id = launchpad.newest().manifest.member_of
+    set_id = launchpad.newest().request_id
     assert launchpad.log(planned)[-1] == f"Next: the job backfill_decide (approve {set_id})"
     with launchpad.oracle.ws.ledger.read() as reader:
         members = reader.sets.get(set_id or "").manifest.members

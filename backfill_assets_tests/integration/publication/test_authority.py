@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import IllegalTransition, InvalidReference, NotApproved, Refused
 from backfill_assets.domain import Policy, Reference
@@ -21,6 +21,7 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication import authority
 from backfill_assets.report.history import partition_history
+from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.status import status
@@ -141,7 +142,7 @@ def test_a_person_of_no_group_rolls_nothing_back_and_the_event_has_the_group_of_
     operations.approve(shop.ws, run_id, by="ben")
     shop.publish(run_id)
     before = shop.amounts()
-    subject = Run(shop.ws, run_id)
+    subject = Restatement(shop.ws, run_id)
     for with_dependents in (False, True):
         with pytest.raises(
             NotApproved, match=r"is rolled back by a member of finance \(ana, Ben, cara\), and eve is not a member"
@@ -185,7 +186,9 @@ def test_each_publication_of_a_run_names_the_person_who_had_approved_it_then(han
     run_id = hand.silver({day: 30})
     told: list[str] = []
     acting = Acting(by="ben", recorder=Unrecorded(), listener=lambda progress: told.append(progress.line))
-    first = Run(hand.ws, run_id).publish(acting).header.publication_id
+    published = Restatement(hand.ws, run_id).publish(acting)
+    assert isinstance(published, PublicationDocument)
+    first = published.header.publication_id
     assert told == [
         "checking 2026-01-06, 1 day before anything is swapped",
         "published 2026-01-06, 1 day: readers see the new rows",
@@ -212,7 +215,7 @@ def test_a_publication_tells_which_partitions_it_has_swapped(hand: Hand, rows: S
     hand.publish(hand.silver(dict(zip(days, (30, 40), strict=True))))
     run_id = hand.silver(dict(zip(days, rows, strict=True)))
     acting = Acting(by="ben", recorder=Unrecorded(), listener=lambda progress: told.append(progress.line))
-    Run(hand.ws, run_id).publish(acting)
+    Restatement(hand.ws, run_id).publish(acting)
     assert told[-1] == said
 
 

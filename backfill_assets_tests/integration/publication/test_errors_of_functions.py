@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
-from backfill_assets.application.requests import RestatementSet, Run
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import (
     BackfillError,
@@ -176,7 +176,7 @@ def test_an_error_of_python_in_a_transform_says_what_failed_in_which_line_and_th
     )
     assert following(run) == advised(refusal.value) == again
     for act in (
-        lambda: Run(shop.ws, run_id).approve(by="ben", note=""),
+        lambda: Restatement(shop.ws, run_id).approve(by="ben", note=""),
         lambda: operations.require_ready(shop.ws, run_id),
         lambda: operations.publish(shop.ws, run_id, by="ben"),
     ):
@@ -227,7 +227,7 @@ def test_a_set_with_a_run_that_its_own_code_stopped_is_not_run_again_and_one_wit
         reviewed = review_of_set(set_report(shop.ws, set_id)).on_yes
         assert reviewed.startswith("It cannot be published: run ") and f" Next: {said}" in reviewed
     for act in (
-        lambda: RestatementSet(shop.ws, set_id).approve(by="ben", note=""),
+        lambda: Restatement(shop.ws, set_id).approve(by="ben", note=""),
         lambda: operations.publish_set(shop.ws, set_id, by="ben"),
     ):
         with pytest.raises(IllegalTransition, match="is FAILED because of its code or its rows") as stopped:

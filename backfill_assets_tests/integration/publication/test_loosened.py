@@ -17,7 +17,7 @@ from backfill_assets.application.live import live
 from backfill_assets.application.plan import plan_phases
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError, NotApproved
 from backfill_assets.domain import DerivedTable, Domain, Policy
@@ -112,7 +112,7 @@ class World:
         return run_id
 
     def published(self, name: str, by: str = "eve") -> None:
-        restatement_of(self.ws, name).publish(Acting(by=by, recorder=Unrecorded()))
+        Restatement(self.ws, name).publish(Acting(by=by, recorder=Unrecorded()))
 
 
 def nothing(world: World) -> None:
@@ -154,7 +154,7 @@ def a_plan(world: World) -> None:
 
 
 def a_cancelled_run(world: World) -> None:
-    restatement_of(world.ws, world.asked()).cancel(by="eve", reason="mine")
+    Restatement(world.ws, world.asked()).cancel(by="eve", reason="mine")
 
 
 def a_verified_run(world: World) -> None:
@@ -243,9 +243,7 @@ def restates_in_phases_with_a_friend(world: World) -> None:
 def rolls_back(world: World) -> None:
     with world.ws.ledger.read() as tx:
         run_id = tx.versions.claims(TURNOVER)[AGREED].run_id
-    restatement_of(world.ws, run_id).rollback(
-        Acting(by="eve", recorder=Unrecorded()), reason="mine", with_dependents=True
-    )
+    Restatement(world.ws, run_id).rollback(Acting(by="eve", recorder=Unrecorded()), reason="mine", with_dependents=True)
 
 
 ACTS = (

@@ -22,10 +22,10 @@ from backfill_assets.publication.obstacles import (
     Ends,
     Obstacle,
     Publishing,
-    PublishingSet,
+    PublishingRestatement,
     Requirement,
     obstacles,
-    obstacles_of_set,
+    obstacles_of,
 )
 from backfill_assets.report.runs import run_summary
 from backfill_assets.report.what_next import next_step, next_step_of_set
@@ -45,7 +45,7 @@ def of_run(hand: Hand, run_id: str) -> list[Obstacle]:
 
 def of_set(hand: Hand, set_id: str) -> list[Obstacle]:
     with hand.ws.ledger.read() as tx:
-        return list(obstacles_of_set(PublishingSet(ws=hand.ws, tx=tx, record=tx.sets.get(set_id))))
+        return list(obstacles_of(PublishingRestatement(ws=hand.ws, tx=tx, record=tx.sets.get(set_id))))
 
 
 def publishes(following: NextStep | None) -> bool:
@@ -146,7 +146,7 @@ def test_what_stands_in_the_way_of_a_run_is_what_publication_says_the_sensor_wai
     assert (run_id in approved(hand.ws)) == (situation in (passed, overtaken))
     with hand.ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
-        if run.manifest.member_of is None and run.state is RunState.PASSED:
+        if run.is_alone and run.state is RunState.PASSED:
             assert publishes(next_step(hand.ws, tx, run)) == (not found)
             listed = [each.why for each in run_summary(hand.ws, tx, run).in_the_way]
             assert listed == [each.error.message for each in found if each.ends is not Ends.APPROVAL]

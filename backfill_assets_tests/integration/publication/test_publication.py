@@ -11,7 +11,7 @@ from rich.console import Console
 
 from backfill_assets.application import look
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import compute
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import (
@@ -365,7 +365,7 @@ def test_code_that_is_not_the_manifests_is_refused_before_spark_is_started(shop:
     run_id = shop.planned(MIDDLE)
     ws = edit(replace(shop.ws, open_session=lambda: pytest.fail("Spark was started")))
     with pytest.raises(ContractBroken, match="planned with other code"):
-        Run(ws, run_id).compute(Acting(by="ana", recorder=Unrecorded()))
+        compute(ws, run_id, Acting(by="ana", recorder=Unrecorded()))
 
 
 def test_a_dry_run_is_never_published(shop: Shop) -> None:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition
@@ -66,7 +66,7 @@ def told(*words: str, width: int = 100) -> str:
 
 
 def every_document_answers(shop: Shop, set_id: str) -> None:
-    assert all(operations.stages(shop.ws, run_id) for run_id in restatement_of(shop.ws, set_id).run_ids)
+    assert all(operations.stages(shop.ws, run_id) for run_id in Restatement(shop.ws, set_id).run_ids)
     for report in said("report", set_id)["reports"]:
         assert said("report", report["run_id"])["publications"] == report["publications"]
         told("report", report["run_id"])

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import InputsMovedOn, LeavesOrphans
 from backfill_assets.ledger.errors import TableBusy
@@ -111,7 +111,7 @@ def test_who_repeats_a_rollback_with_dependents_while_it_is_under_way_does_not_e
         operations.rollback_with_dependents(stopped, silver, by="ben", reason="never right")
     acting = Acting(by="cleo", recorder=Unrecorded())
     with pytest.raises(TableBusy):
-        restatement_of(shop.ws, silver).rollback(acting, reason="as well", with_dependents=True)
+        Restatement(shop.ws, silver).rollback(acting, reason="as well", with_dependents=True)
     operations.recover(shop.ws, by="ops")
     assert {operations.state_of(shop.ws, run_id) for run_id in (silver, gold)} == {RunState.ROLLED_BACK}
 

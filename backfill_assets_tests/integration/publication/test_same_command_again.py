@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.application.land import land_files
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import RestatementSet, Run, restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition, NotApproved, OutcomeUnknown
 from backfill_assets.files.port import StoreUnusable
@@ -70,13 +70,13 @@ def all_is_well(shop: Shop) -> bool:
     return not left and not orders and not audit(shop.ws).problems and operations.recover(shop.ws, by="ops") == ()
 
 
-def first_run(shop: Shop, table: str) -> Run | RestatementSet:
+def first_run(shop: Shop, table: str) -> Restatement:
     with shop.ws.ledger.read() as tx:
         (run,) = tx.runs.records(table=table)
-    return restatement_of(shop.ws, run.run_id)
+    return Restatement(shop.ws, run.run_id)
 
 
-def state_of(shop: Shop, run: Run | RestatementSet) -> RunState:
+def state_of(shop: Shop, run: Restatement) -> RunState:
     (run_id,) = run.run_ids
     return operations.state_of(shop.ws, run_id)
 
@@ -92,7 +92,7 @@ def late_set(shop: Shop) -> str:
 
 @both_ways
 def test_a_publication_is_published_by_the_same_command(shop: Shop, landed: bool) -> None:
-    run = restatement_of(shop.ws, shop.ready(FEBRUARY, version="0.9.0"))
+    run = Restatement(shop.ws, shop.ready(FEBRUARY, version="0.9.0"))
     with unknown_at(RECENT, landed=landed):
         run.publish(BEN)
     assert state_of(shop, run) is RunState.PUBLISHING
@@ -139,7 +139,7 @@ def test_a_rollback_is_done_by_the_same_command(shop: Shop, landed: bool) -> Non
 def test_a_set_is_published_and_rolled_back_by_the_same_commands(shop: Shop, unknown: str, landed: bool) -> None:
     before = total(shop)
     set_id = late_set(shop)
-    late = restatement_of(shop.ws, set_id)
+    late = Restatement(shop.ws, set_id)
     with unknown_at(unknown, landed=landed):
         late.publish(BEN)
     late.publish(BEN)
@@ -166,9 +166,9 @@ def test_what_has_not_landed_and_is_not_approved_any_more_is_not_published_by_th
 def test_a_publication_whose_process_may_be_at_work_is_waited_for(shop: Shop) -> None:
     run_id = shop.ready(FEBRUARY, version="0.9.0")
     with suppress(Stopped):
-        restatement_of(stopping_at(shop.ws, Point.SWAP_INTENDED), run_id).publish(BEN)
+        Restatement(stopping_at(shop.ws, Point.SWAP_INTENDED), run_id).publish(BEN)
     with refused(IllegalTransition, match="is PUBLISHING.*backfill recover"):
-        restatement_of(shop.ws, run_id).publish(BEN)
+        Restatement(shop.ws, run_id).publish(BEN)
     assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHING
 
 

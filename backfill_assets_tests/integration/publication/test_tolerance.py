@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.plan import described_plan, plan
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import NotApproved, Refused
 from backfill_assets.domain import Breakdown, Domain, tolerance
@@ -78,7 +78,7 @@ def restated(shop: Shop, amount: int, name: str) -> tuple[str, str]:
 
 
 def leave(shop: Shop, set_id: str, *, by: str, reason: str) -> None:
-    restatement_of(shop.ws, set_id).cancel(by=by, reason=reason, leave=True)
+    Restatement(shop.ws, set_id).cancel(by=by, reason=reason, leave=True)
 
 
 def stale(shop: Shop) -> Staleness:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_assets.application.requests import RestatementSet, Run
+from backfill_assets.application.requests import Restatement, run_of
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.orchestration.launch import run_in_process
+from backfill_assets.report.report import run_report, set_report
 from backfill_assets.report.screens.review import review_of, review_of_set
 from backfill_assets.staleness.find import stale_partitions
 from backfill_assets.upkeep.audit import audit
@@ -20,7 +21,7 @@ from backfill_assets_tests.support.shop import RECENT, Shop, sale
 
 
 def states(shop: Shop, set_id: str) -> list[RunState]:
-    return [member.state for member in RestatementSet(shop.ws, set_id).members]
+    return [member.state for member in Restatement(shop.ws, set_id).runs]
 
 
 def versions(shop: Shop) -> dict[str, int]:
@@ -39,7 +40,7 @@ def test_a_run_that_changes_nothing_is_verified_when_it_is_measured_and_needs_no
     run = operations.run_named(shop.ws, run_id)
     assert (run.state, run.approval) == (RunState.VERIFIED, ApprovalState.DRAFT)
     assert shop.ws.lake.open(RECENT).version() == version
-    found = Run(shop.ws, run_id).report()
+    found = run_report(shop.ws, run_id)
     assert found.run.next_step is None
     assert review_of(found).headline.startswith("Nothing changes, and no decision is needed")
     with pytest.raises(IllegalTransition, match="nothing left to approve"):
@@ -53,7 +54,7 @@ def test_the_assets_of_a_run_that_changes_nothing_end_without_a_failure(publishe
     run_id = shop.planned(version="0.9.0")
     with open_record(shop.ws.settings) as instance:
         outcome = run_in_process(shop.ws, run_id, EVERYTHING, instance=instance, by="ana")
-    assert (outcome.succeeded, outcome.error, Run(shop.ws, run_id).record.state) == (True, None, RunState.VERIFIED)
+    assert (outcome.succeeded, outcome.error, run_of(shop.ws, run_id).state) == (True, None, RunState.VERIFIED)
 
 
 def test_a_run_that_changes_a_row_waits_for_its_approval(published_shop: Shop) -> None:
@@ -68,7 +69,7 @@ def test_a_set_that_changes_nothing_is_verified_as_a_whole_and_is_not_stale_any_
     shop.land("nothing.jsonl", [sale(CARNIVAL, amount=0, sale_id="nothing")])
     assert stale(shop, RECENT, FEBRUARY) > 0
     set_id = planned_set(shop).manifest.set_id
-    runs = [member.run_id for member in RestatementSet(shop.ws, set_id).members]
+    runs = [member.run_id for member in Restatement(shop.ws, set_id).runs]
     assert len(runs) == 2
     shop.staged(runs[0])
     assert states(shop, set_id) == [RunState.PASSED, RunState.PLANNED], "its set is not measured yet"
@@ -77,7 +78,7 @@ def test_a_set_that_changes_nothing_is_verified_as_a_whole_and_is_not_stale_any_
     assert set_state(shop, set_id) is SetState.VERIFIED
     assert versions(shop) == before
     assert stale(shop, RECENT, FEBRUARY) == stale(shop, TOTALS, FEBRUARY) == 0
-    report = RestatementSet(shop.ws, set_id).report()
+    report = set_report(shop.ws, set_id)
     assert review_of_set(report).headline.startswith("Nothing changes, and no decision is needed")
     assert report.set.next_step is None
     assert audit(shop.ws).problems == ()

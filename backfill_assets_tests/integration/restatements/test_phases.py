@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import Restatement
 from backfill_assets.application.sensor_work import approved
 from backfill_assets.candidates.usual import restated
 from backfill_assets.cli.terminal import show
@@ -59,7 +59,7 @@ def test_no_phase_is_compared_with_days_that_another_phase_restates(hand: Hand) 
     with hand.ws.ledger.read() as tx:
         manifest = tx.runs.get(first).manifest
         assert restated(tx, manifest) == {FIRST, SECOND, THIRD}
-        assert restated(tx, replace(manifest, member_of=None)) == {FIRST}
+        assert restated(tx, replace(manifest, request_id=first)) == {FIRST}
 
 
 def approved_set(hand: Hand, phases: Phases = Phases()) -> str:  # noqa: B008 - it is frozen
@@ -149,13 +149,13 @@ def test_a_phase_that_fails_stops_those_after_it_and_leaves_those_before_it(hand
     with pytest.raises(
         IllegalTransition, match=f"run {runs[2]} is not the next phase of set {set_id}: that is {runs[1]}"
     ):
-        Run(hand.ws, runs[2]).publish(acting)
+        Restatement(hand.ws, runs[2]).publish(acting)
     # Nor by the way of a single run, whatever the process thinks.
     with pytest.raises(IllegalTransition, match="its phases are published in their order"):
         publish_run(hand.ws, runs[2], by="ben")
     assert operations.recover(hand.ws, by="ops") == ()
     hand.stage(runs[1], PARTS[1])
-    Run(hand.ws, runs[1]).publish(acting)
+    Restatement(hand.ws, runs[1]).publish(acting)
     assert rows(hand) == [11, 12, 10]
 
 

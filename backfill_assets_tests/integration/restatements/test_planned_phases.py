@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from backfill_assets.application.plan import plan_phases, plan_table
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import RestatementSet
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.domain import phases
@@ -24,6 +24,7 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, WhyLeftOut
 from backfill_assets.planning.sets import AskedPhases, Phases
+from backfill_assets.report.runs import set_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains import example, states
@@ -47,7 +48,7 @@ def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[
 
 
 def days_of(shop: Shop, set_id: str) -> list[tuple[date, ...]]:
-    return [member.manifest.partitions for member in RestatementSet(shop.ws, set_id).members]
+    return [member.manifest.partitions for member in Restatement(shop.ws, set_id).runs]
 
 
 def test_a_table_that_declares_phases_is_planned_in_them_unless_one_is_asked_for_or_too_little_is(shop: Shop) -> None:
@@ -99,17 +100,19 @@ def test_phases_are_computed_together_and_published_one_by_one_and_the_days_betw
     set_id = planned.manifest.set_id
     first, second = days_of(shop, set_id)
     assert (*first, *second) == tuple(OUTPUT)
-    acting, subject = Acting(by="ana", recorder=Unrecorded()), RestatementSet(shop.ws, set_id)
-    staged = subject.stage(acting)
+    acting, subject = Acting(by="ana", recorder=Unrecorded()), Restatement(shop.ws, set_id)
+    subject.stage(acting)
+    staged = set_document(shop.ws, set_id)
     assert {each.run.record.state for each in staged.runs} == {RunState.PASSED}
     assert worded(staged.next_step) == f"backfill approve {set_id} --by ANOTHER_PERSON"
     operations.approve(shop.ws, set_id, by="ben")
-    half = subject.publish(replace(acting, by="ben"))
-    assert half.record.state is SetState.PARTLY_PUBLISHED
+    subject.publish(replace(acting, by="ben"))
+    assert subject.document().record.state is SetState.PARTLY_PUBLISHED
     after = shop.amounts()
     assert {day for day in OUTPUT if after[day] != before[day]} == set(first)
     assert files.items() <= shop.files().items()
-    assert subject.publish(replace(acting, by="ben")).record.state is SetState.PUBLISHED
+    subject.publish(replace(acting, by="ben"))
+    assert subject.document().record.state is SetState.PUBLISHED
     assert all(shop.amounts()[day] != before[day] for day in OUTPUT)
     subject.rollback(replace(acting, by="ben"), reason="was right before", with_dependents=False)
     assert (shop.amounts(), subject.document().record.state) == (before, SetState.ROLLED_BACK)

@@ -17,7 +17,7 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.plan import described_plan, described_set_plan
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import RestatementSet, Run
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.calendar.windows import Window
 from backfill_assets.core.errors import MissingInput, Refused, UnknownName
@@ -488,7 +488,7 @@ def test_a_run_and_a_set_are_published_with_what_they_pinned_and_name_the_refere
     ws.close()
     write(home, "tariff", "3", factor=3)
     later = opened(home, spark)
-    for subject in (Run(later, run.manifest.run_id), RestatementSet(later, planned.manifest.set_id)):
+    for subject in (Restatement(later, run.manifest.run_id), Restatement(later, planned.manifest.set_id)):
         document = subject.publish(Acting(by="ben", recorder=Unrecorded()))
         found = [(each.table, each.name, each.was, each.now) for each in document.changed_references]
         assert found == [(CHARGES, "tariff", "2", "3")]

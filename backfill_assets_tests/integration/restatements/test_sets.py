@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import (
     IllegalTransition,
@@ -237,7 +237,7 @@ def test_a_table_cannot_be_published_before_what_it_was_computed_from(late: Shop
 
 def advice_to_reproduce(shop: Shop, set_id: str) -> str:
     with pytest.raises(Refused, match=f"{set_id} is a set") as refusal:
-        restatement_of(shop.ws, set_id).reproduce(ANA, sample=None)
+        Restatement(shop.ws, set_id).reproduce(ANA, sample=None)
     return advised(refusal.value)
 
 
@@ -256,7 +256,7 @@ def test_a_cancelled_set_has_staged_nothing_and_stages_nothing(late: Shop) -> No
     operations.cancel(late.ws, set_id, by="ana", reason="not now")
     assert progress_words(set_document(late.ws, set_id)) == "2 runs: 0 staged, 0 passed, 0 published"
     with pytest.raises(IllegalTransition, match=f"set {set_id} is CANCELLED; it cannot be staged") as refusal:
-        restatement_of(late.ws, set_id).stage(ANA)
+        Restatement(late.ws, set_id).stage(ANA)
     assert advised(refusal.value) == f"backfill status {set_id}"
 
 

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange, describe
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.crash_points import Point
@@ -106,7 +106,7 @@ def test_a_set_killed_between_its_tables_is_completed_by_recover(late: Shop) -> 
 def test_a_set_is_completed_by_its_name_although_a_swap_of_it_was_stopped(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     with suppress(Stopped):
-        stopped = restatement_of(stopping_at(late.ws, Point.SWAP_COMMITTED), set_id)
+        stopped = Restatement(stopping_at(late.ws, Point.SWAP_COMMITTED), set_id)
         stopped.publish(Acting(by="ben", recorder=Unrecorded()))
     found = operations.recover(late.ws, by="ops", only=set_id)
     assert [each.what for each in found] == ["publication", "set"]

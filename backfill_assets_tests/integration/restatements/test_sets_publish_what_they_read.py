@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import RestatementSet
+from backfill_assets.application.requests import Restatement
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import InputsMovedOn, Refused
 from backfill_assets.core.progress import Progress
@@ -105,7 +105,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
 
     staged = digests(late, silver)
     heard: list[Progress] = []
-    RestatementSet(late.ws, set_id).stage(Acting(by="ana", recorder=Unrecorded(), listener=heard.append))
+    Restatement(late.ws, set_id).stage(Acting(by="ana", recorder=Unrecorded(), listener=heard.append))
     assert heard[0].line == "run 2 of 2 of the set, 2026-02, 1 month", "what comes next is said before it begins"
     assert outdated(late, set_id) == [None, None]
     assert digests(late, silver) == staged, "what had not to be staged again was not"
@@ -147,5 +147,5 @@ def test_running_a_set_that_is_ready_stages_nothing_again(late: Shop) -> None:
     planned = planned_set(late)
     set_id = ready_set(late, planned)
     staged = [digests(late, member.run_id) for member in planned.manifest.members]
-    RestatementSet(late.ws, set_id).stage(Acting(by="ana", recorder=Unrecorded()))
+    Restatement(late.ws, set_id).stage(Acting(by="ana", recorder=Unrecorded()))
     assert [digests(late, member.run_id) for member in planned.manifest.members] == staged

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.plan import described, plan_table
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.requests import Run
+from backfill_assets.application.requests import Restatement
 from backfill_assets.calendar.partitions import DayRange, Grain, days_in, describe, partitions_over
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, validation_key
@@ -84,7 +84,7 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
 
     gold = planned.manifest.members[1].run_id
     with dagster_recorder(ws.settings) as recorder:
-        Run(ws, silver).stage(Acting(by="ana", recorder=recorder))
+        Restatement(ws, silver).stage(Acting(by="ana", recorder=recorder))
     assert operations.state_of(ws, silver) is RunState.PASSED
     with ws.ledger.read() as reader:
         (chunk,) = reader.candidates.chunks(silver)
@@ -96,7 +96,7 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
         if run_id == gold:
             return operations.publish(ws, run_id, by="ben")
         with dagster_recorder(ws.settings) as recorder:
-            return Run(ws, run_id).publish(Acting(by="ben", recorder=recorder))
+            return Restatement(ws, run_id).publish(Acting(by="ben", recorder=recorder))
 
     operations.publish_set(ws, set_id, by="ben", publish=publish)
 

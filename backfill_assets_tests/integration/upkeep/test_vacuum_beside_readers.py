@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from backfill_assets.application.requests import restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.progress import Progress
@@ -54,7 +54,7 @@ def test_reports_are_the_same_at_every_place_of_a_vacuum(shop: Shop) -> None:
     late, first, second = superseded(shop)
 
     def reports() -> list[object]:
-        return [restatement_of(late.ws, run_id).report() for run_id in (first, second)]
+        return [Restatement(late.ws, run_id).report() for run_id in (first, second)]
 
     before, found = reports(), list[tuple[Point, list[object]]]()
     operations.vacuum(replace(late.ws, reached=lambda point: found.append((point, reports()))), by="vera")

@@ -446,6 +446,7 @@ CREATE INDEX followers_by_publication ON run_follows (publication_id, run_id);
 
 CREATE TABLE runs (
 	run_id TEXT NOT NULL,
+	request_id TEXT NOT NULL,
 	table_name TEXT NOT NULL,
 	state VARCHAR(16) NOT NULL,
 	note TEXT NOT NULL,
@@ -473,6 +474,8 @@ CREATE INDEX runs_by_cause ON runs (because, added_sequence);
 
 CREATE INDEX runs_by_mode ON runs (mode, added_sequence);
 
+CREATE INDEX runs_by_request ON runs (request_id);
+
 CREATE INDEX runs_by_sequence ON runs (added_sequence);
 
 CREATE INDEX runs_by_state ON runs (state, because);
@@ -493,16 +496,6 @@ CREATE TABLE samples (
 );
 
 CREATE INDEX samples_by_run ON samples (run_id, sequence);
-
-CREATE TABLE set_members (
-	set_id TEXT NOT NULL,
-	position INTEGER NOT NULL,
-	run_id TEXT NOT NULL,
-	PRIMARY KEY (set_id, position),
-	FOREIGN KEY(set_id) REFERENCES restatement_sets (set_id),
-	UNIQUE (run_id),
-	FOREIGN KEY(run_id) REFERENCES runs (run_id)
-);
 
 CREATE TABLE table_acts (
 	act_id TEXT NOT NULL,

@@ -37,7 +37,7 @@ def run(number: int, state: RunState, *, set_id: str | None = None) -> RunSummar
         table="silver.case_sla_daily",
         days=Partitions.of(Grain.DAILY, DayRange.inclusive(date(2025, 2, 1), date(2025, 4, 30))),
         kind=Kind.REPROCESSING,
-        member_of=set_id,
+        request_id=set_id,
     )
     return RunSummary(record=a_run(manifest, state), next_step=step(do(Command.APPROVE, run_id, by=ANOTHER_PERSON)))
 

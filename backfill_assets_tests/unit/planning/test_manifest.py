@@ -43,6 +43,7 @@ FIRST = date(2006, 7, 1)
 
 MANIFEST = Manifest(
     run_id="case_sla_daily-20260115-0a1b2c3d",
+    request_id="case_sla_daily-20260115-0a1b2c3d",
     kind=Kind.RESTATEMENT,
     mode=Mode.BACKFILL,
     reason="deadlines were computed in UTC",
@@ -130,7 +131,7 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"changed": (Reason(cause=Cause.REFERENCE_KEPT, name="tax", semantics=ReferenceSemantics.CORRECTED),)},
         {"policy": SOURCE_POLICY},
         {"chunks": (1, 1)},
-        {"member_of": "set.months"},
+        {"request_id": "set.months"},
         {"change": Load(declared_empty=(FIRST,))},
         {"change": append()},
         {"change": Expire(keep=RetentionRule(days=90, then="quarter"))},

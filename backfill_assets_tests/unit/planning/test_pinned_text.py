@@ -37,6 +37,7 @@ def test_what_is_cut_out_and_what_is_left_make_the_whole(
 ) -> None:
     manifest = Manifest(
         run_id="run",
+        request_id="run",
         kind=Kind.BACKFILL,
         mode=Mode.BACKFILL,
         reason=reason,

@@ -208,7 +208,7 @@ def set_of(planned: Plan) -> PlannedSet:
         rebuilds=(),
         left_out=(),
         plans=(planned,),
-        stages=stages_of([manifest], GRAPH, of="set-1"),
+        stages=stages_of([replace(manifest, request_id="set-1")], GRAPH),
     )
 
 

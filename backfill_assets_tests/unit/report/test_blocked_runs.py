@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.requests import Run, restatement_of
+from backfill_assets.application.requests import Restatement
 from backfill_assets.core.errors import IllegalTransition, Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import ApprovalState, RunState
@@ -49,7 +49,7 @@ def approval_of(ws: Workspace, run_id: str) -> ApprovalState:
 def test_a_run_that_its_gates_block_cannot_be_approved_and_the_refusal_names_them(ws: Workspace) -> None:
     block(ws, "bf-1")
     with pytest.raises(IllegalTransition) as refusal:
-        restatement_of(ws, "bf-1").approve(by="Bob", note="fine")
+        Restatement(ws, "bf-1").approve(by="Bob", note="fine")
     said = explained(refusal.value)
     assert "run bf-1 is BLOCKED; blocked by unique, so nothing can be published as it is" in said
     assert said.endswith("Next: backfill report bf-1")
@@ -59,7 +59,7 @@ def test_a_run_that_its_gates_block_cannot_be_approved_and_the_refusal_names_the
 def test_a_run_that_is_approved_before_it_is_measured_says_that_the_approval_is_of_its_plan(ws: Workspace) -> None:
     of_plan = "the plan, not its results, which are not measured yet; publication still waits for the gates"
     examples.plan(ws.ledger, "bf-1", table=TABLE)
-    restatement_of(ws, "bf-1").approve(by="Bob", note="fine")
+    Restatement(ws, "bf-1").approve(by="Bob", note="fine")
     assert approval_of(ws, "bf-1") is ApprovalState.APPROVED
     assert of_plan in str(run_facts(run_document(ws, "bf-1")))
 
@@ -79,7 +79,7 @@ def test_an_approval_that_is_older_than_the_results_says_so_after_they_are_measu
 
 
 def advice_on(ws: Workspace, run_id: str) -> str | None:
-    following = restatement_of(ws, run_id).document().next_step
+    following = Restatement(ws, run_id).document().next_step
     return words_of(following) if following else None
 
 
@@ -108,7 +108,7 @@ def test_what_is_refused_has_said_that_it_is_checked_and_not_that_it_is_done(ws:
     examples.make_publishable(ws.ledger, "bf-1", table=TABLE)
     told: list[str] = []
     acting = Acting(by="ana", recorder=Unrecorded(), listener=lambda progress: told.append(progress.line))
-    run = Run(ws, "bf-1")
+    run = Restatement(ws, "bf-1")
     with pytest.raises(Refused):
         if act == "publish":
             run.publish(acting)

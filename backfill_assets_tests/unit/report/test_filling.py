@@ -124,7 +124,7 @@ def test_where_a_state_begins_is_declared_and_no_years_before_the_log() -> None:
 
 
 def test_a_run_of_a_set_is_measured_with_other_gates_once_its_set_is_planned_again_as_a_whole() -> None:
-    run = a_manifest("bf-1", days=[SECOND], inputs=READ, member_of="set.1")
+    run = a_manifest("bf-1", days=[SECOND], inputs=READ, request_id="set.1")
     assert worded(measured_again(run)) == (
         "to measure it with them, cancel what is not published of the set: "
         "backfill cancel set.1 --by NAME --reason WHY; then plan again: "
