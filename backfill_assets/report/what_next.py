@@ -162,12 +162,11 @@ def _together(run: RunRecord, lacking: Sequence[date]) -> NextStep:
     named = [f"{each.name}={each.version}" for each in chosen if truth is ReferenceSemantics.CORRECTED]
     days = days_in(days_of(manifest.grain, each) for each in (*manifest.partitions, *lacking))
     again = do(
-        Command.PLAN_TABLE if manifest.member_of is None else Command.PLAN_WITH_DEPENDENTS,
+        Command.PLAN_TABLE if manifest.is_alone else Command.PLAN_WITH_DEPENDENTS,
         manifest.table.partition(".")[2],
         days=days,
         mode=None if manifest.mode in (Mode.BACKFILL, Mode.LIVE) else manifest.mode.lower().replace("_", "-"),
         references=truth.lower().replace("_", "-") if truth else None,
-        with_dependents=not manifest.is_alone,
         reason=WHY,
         by=NAME,
     )
