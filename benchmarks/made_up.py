@@ -27,7 +27,7 @@ from backfill_assets.ledger.versions import month_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
-from backfill_assets.planning.policy import USUAL_POLICY
+from backfill_assets.planning.safeguards import USUAL_POLICY
 from backfill_assets.planning.state import Basis, BasisInput
 
 FIRST = date(2014, 1, 1)

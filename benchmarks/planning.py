@@ -26,8 +26,8 @@ from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.request import PlanRequest, Terms, propose
+from backfill_assets.planning.safeguards import USUAL_POLICY
 from backfill_assets.planning.state import Basis
 from backfill_assets.staleness.decide import CurrentState, Staleness, find_stale
 

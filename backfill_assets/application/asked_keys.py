@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.calendar.partitions import days_named, partitions_over
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.domain import Table
-from backfill_assets.planning.asked_keys import MOST_KEYS, AskedKeys
+from backfill_assets.planning.manifest_parts import MOST_KEYS, AskedKeys
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace

@@ -15,14 +15,22 @@ from backfill_assets.application.export import spreadsheet_cell
 from backfill_assets.application.output_files import replacing
 from backfill_assets.application.shadow import resolve
 from backfill_assets.calendar.partitions import DayRange, partitions_over
-from backfill_assets.candidates.changed_rows import Wanted, compared_groups, keys_in, shape_of_rows
-from backfill_assets.candidates.compared_sides import ComparedSides, WhyNotCompared, sides_of_runs, sides_of_states
+from backfill_assets.candidates.compare import (
+    ComparedSides,
+    Wanted,
+    WhyNotCompared,
+    compared_groups,
+    keys_in,
+    shape_of_rows,
+    sides_of_runs,
+    sides_of_states,
+)
 from backfill_assets.candidates.errors import RowsRemoved
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import Table
 from backfill_assets.gates.by_values import DIFFERENT, Shape
-from backfill_assets.gates.moves import moves_in
+from backfill_assets.gates.measured import moves_in
 from backfill_assets.lake.row_values import cells_of, json_rows_of, typed_rows_of
 from backfill_assets.ledger.errors import NotStaged
 from backfill_assets.ledger.states import RequestKind

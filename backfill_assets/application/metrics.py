@@ -12,8 +12,8 @@ from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import NOT_STAGED, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.chunks import chunks_of
-from backfill_assets.planning.estimates import estimate
+from backfill_assets.planning.stages import chunks_of
+from backfill_assets.planning.state import estimate
 from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.captured_so_far import captured_sources
 from backfill_assets.report.event_counts import Durations, EventCounts

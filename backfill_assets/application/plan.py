@@ -21,9 +21,7 @@ from backfill_assets.landing.days import rejecting
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.errors import IncompleteWindows, KeepsEverySnapshot, NoPhases, NoPilot
-from backfill_assets.planning.expiry import plan_expiry as expiry_of
 from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.expire import Expire
@@ -37,8 +35,10 @@ from backfill_assets.planning.request import (
     output_of,
     propose,
     require_inputs,
+    require_used,
     whole_table,
 )
+from backfill_assets.planning.request import plan_expiry as expiry_of
 from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.planning.sets import AskedPhases, SetManifest, cut, set_id_for
 from backfill_assets.report.alternatives import alternatives

@@ -14,9 +14,9 @@ from backfill_assets.landing.days import days_filled_before
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact, never_built
+from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.planning.next_steps import joined, loads, plan_stale
-from backfill_assets.planning.proposals import SourceDay
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.restatement import SourceDay
 from backfill_assets.publication.proposals import situation
 from backfill_assets.report.landed import LandReport
 from backfill_assets.report.proposals import ProposeReport, propose_report

@@ -20,8 +20,8 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import SeveralVersions
 from backfill_assets.planning.manifest import node_of
 from backfill_assets.planning.manifest_parts import PinnedPartition, PinnedReference
-from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.request import PlanRequest, output_of
+from backfill_assets.planning.stages import reads_of
 from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.workspace import Workspace
 

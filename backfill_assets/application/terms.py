@@ -11,8 +11,8 @@ from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import Terms
+from backfill_assets.planning.stages import ProofTerms
 from backfill_assets.transforms.code import Code, keep
 from backfill_assets.transforms.schemas import changes_for_readers
 from backfill_assets.workspace import Workspace

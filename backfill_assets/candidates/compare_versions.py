@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import DerivedTable
-from backfill_assets.gates.comparison import by_key, compare_frames, comparing, shape_of
+from backfill_assets.gates.measure import by_key, compare_frames, comparing, shape_of
 from backfill_assets.gates.measured import ByKey
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.table_acts import ComparedDay, ComparedPartition

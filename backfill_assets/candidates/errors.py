@@ -14,7 +14,7 @@ from backfill_assets.core.errors import (
 )
 from backfill_assets.core.next_steps import Advice
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.about import OfManifest
+from backfill_assets.planning.manifest import OfManifest
 from backfill_assets.planning.next_steps import fix_and_plan_again
 
 

@@ -14,8 +14,8 @@ from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.ledger.states import OPEN_STATES
 from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.expiry import no_longer_expires
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.request import no_longer_expires
 from backfill_assets.workspace import Workspace
 
 

@@ -15,7 +15,7 @@ from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, PinnedInput, PinnedPartition
 from backfill_assets.planning.next_steps import plan_again
-from backfill_assets.planning.reads import Reads
+from backfill_assets.planning.stages import Reads
 
 PinnedFiles = Mapping[str, Mapping[date, FileSet]]
 """The files of pinned input partitions, by argument of the transform and partition."""

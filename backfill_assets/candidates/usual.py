@@ -16,9 +16,8 @@ from pyspark.sql.types import BooleanType
 from backfill_assets.candidates.rows import lost_partitions, rows_of
 from backfill_assets.domain import Breakdown, Gate, Table, Usual
 from backfill_assets.domain.breakdown import ROWS
-from backfill_assets.gates.broken_down import Cells, breakdown_of, declared_by
 from backfill_assets.gates.judge import Verdict
-from backfill_assets.gates.measure import contents
+from backfill_assets.gates.measure import Cells, breakdown_of, contents, declared_by
 from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.usual import Amounts, History, amounts_of, compared_with, judged
 from backfill_assets.ledger.findings import GateReads, PartitionCell, UsualPoint

@@ -136,8 +136,7 @@ class _Computed(_Asked):
 
     def of_every_request(self) -> Mapping[str, Any]:
         """The fields that requests for runs and for sets have in common."""
-        from backfill_assets.planning.chosen_references import asked_references
-        from backfill_assets.planning.request import AskedLimits
+        from backfill_assets.planning.request import AskedLimits, asked_references
 
         return {
             "reason": self.reason.strip(),

@@ -75,7 +75,7 @@ from backfill_assets.planning.kinds.append import append
 from backfill_assets.planning.kinds.expire import RetentionRule
 from backfill_assets.planning.kinds.merge import merge
 from backfill_assets.planning.kinds.replace import replace, versioned
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 from backfill_assets.planning.sets import phases
 
 if TYPE_CHECKING:

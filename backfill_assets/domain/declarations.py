@@ -52,7 +52,7 @@ from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.expire import RetentionRule
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.kinds.replace import REPLACE, Replace
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 from backfill_assets.planning.sets import AskedPhases
 
 # Column types and names: what a contract allows, and for everything else the reason and the way out.

@@ -30,7 +30,7 @@ from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.kinds.load import LOAD
 from backfill_assets.planning.kinds.replace import VersionOf
-from backfill_assets.planning.policy import APPROVERS
+from backfill_assets.planning.safeguards import APPROVERS
 
 
 class ReferenceValue(Protocol):

@@ -6,8 +6,7 @@ from backfill_assets.calendar.partitions import Days
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import ContractBroken, InvalidDeclaration, UnknownName, sentence
 from backfill_assets.core.next_steps import Advice
-from backfill_assets.planning.about import OfManifest
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, OfManifest
 from backfill_assets.planning.next_steps import fix_and_plan_again
 
 

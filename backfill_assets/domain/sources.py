@@ -63,7 +63,7 @@ from backfill_assets.domain.source_files import (
     parts_of,
     written_in,
 )
-from backfill_assets.planning.policy import SOURCE_POLICY, Policy
+from backfill_assets.planning.safeguards import SOURCE_POLICY, Policy
 
 
 def _is_zone(value: object) -> bool:

@@ -50,7 +50,7 @@ from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.expire import RetentionRule
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.kinds.replace import REPLACE, Replace, VersionOf, versioned
-from backfill_assets.planning.policy import USUAL_POLICY, Policy
+from backfill_assets.planning.safeguards import USUAL_POLICY, Policy
 from backfill_assets.planning.sets import AskedPhases
 
 References = Mapping[str, Any]

@@ -23,8 +23,7 @@ from backfill_assets.domain import AddsOnly, ComparedWithAccepted, DerivedTable,
 from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.gates import by_values
 from backfill_assets.gates.by_values import AMOUNT, Shape
-from backfill_assets.gates.comparison import Comparing, compare_frames, key_columns, shape_of
-from backfill_assets.gates.measure import violations
+from backfill_assets.gates.measure import Comparing, compare_frames, key_columns, shape_of, violations
 from backfill_assets.gates.measured import Measured, Proven
 from backfill_assets.lake.row_values import instants_in, rows_of_arrow, texts
 from backfill_assets.ledger.findings import FailingKey, GateResult, SampledRow

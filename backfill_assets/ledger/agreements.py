@@ -18,8 +18,7 @@ from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.schema import approvals, captures, events, replays, runs, table_acts
 from backfill_assets.ledger.states import EVER_PUBLISHED, ActState, ApprovalState
 from backfill_assets.ledger.table_acts import TableActReads
-from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.safeguards import Agreed, AgreedTerms, Safeguard
+from backfill_assets.planning.safeguards import Agreed, AgreedTerms, Policy, Safeguard
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 

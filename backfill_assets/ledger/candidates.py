@@ -65,10 +65,9 @@ from backfill_assets.ledger.schema import (
     samples,
 )
 from backfill_assets.ledger.states import VISIBLE, ChunkState, RunState, VersionState
-from backfill_assets.planning.asked_keys import AskedKeys
-from backfill_assets.planning.estimates import EarlierRun, Pace
 from backfill_assets.planning.manifest import input_document, parse_input
-from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.manifest_parts import AskedKeys, PinnedReference
+from backfill_assets.planning.state import EarlierRun, Pace
 
 # Samples: the values of rows that the ledger holds, and how they are erased.
 #

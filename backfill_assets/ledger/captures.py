@@ -22,7 +22,7 @@ from backfill_assets.ledger.queries import COLUMNS, Queries, read_as, row_of
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
 from backfill_assets.ledger.schema import captured_files, captures
 from backfill_assets.ledger.states import RequestKind
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import ApprovalState
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 from backfill_assets.planning.sets import SetManifest
 
 # Base of all ledger queries: a connection inside one transaction, and lists of any length in batches.

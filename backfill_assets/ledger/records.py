@@ -26,7 +26,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 from backfill_assets.planning.sets import SetManifest, is_set
 
 

@@ -38,9 +38,9 @@ from backfill_assets.ledger.schema import (
     runs,
 )
 from backfill_assets.ledger.states import ChunkState, RunState, may_follow
-from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode, PinnedReference
+from backfill_assets.planning.stages import chunks_of
 
 
 class RunFilter(TypedDict, total=False):

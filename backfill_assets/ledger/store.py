@@ -35,9 +35,8 @@ from backfill_assets.ledger.leases import renew
 from backfill_assets.ledger.schema import HEAD_REVISION
 from backfill_assets.ledger.states import OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
-from backfill_assets.planning.estimates import Pace
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
-from backfill_assets.planning.state import AcceptedPartition, Expired
+from backfill_assets.planning.state import AcceptedPartition, Expired, Pace
 
 # Upgrade: creates a ledger in an empty database, and brings an earlier one to the present schema.
 

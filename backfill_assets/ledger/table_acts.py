@@ -24,7 +24,7 @@ from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.schema import compared_days, compared_partitions, events, table_acts
 from backfill_assets.ledger.states import ActState, RequestKind
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 
 # Comparisons of versions of a table with what readers are shown: the latest one of each partition, and by day.
 

@@ -54,7 +54,7 @@ from backfill_assets.ledger.versions import VersionSteps
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind
 from backfill_assets.planning.next_steps import plan_again
-from backfill_assets.planning.policy import Cause
+from backfill_assets.planning.safeguards import Cause
 
 Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
 """State and replaced version, by partition and version."""

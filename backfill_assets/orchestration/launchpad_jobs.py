@@ -59,9 +59,8 @@ from backfill_assets.orchestration.partitions import offered_days
 from backfill_assets.orchestration.recorder import acting_in
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures, say_why
-from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.request import Plan, PlanRequest
+from backfill_assets.planning.request import Plan, PlanRequest, asked_references
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.markdown import markdown_page

@@ -16,10 +16,11 @@ from typing import Any
 from backfill_assets.calendar.partitions import Grain, Partitions
 from backfill_assets.calendar.windows import parse_window
 from backfill_assets.core.columns import EVIDENCE_OF_RUN, PUBLISHED_AT, RUN_ID, ColumnChange
+from backfill_assets.core.errors import BackfillError, sentence
 from backfill_assets.core.identity import canonical_json, document_digest, plain, sha256_text
+from backfill_assets.core.next_steps import NextStep
 from backfill_assets.core.tariff import Cost
 from backfill_assets.core.what_ran import COMMIT, DISTRIBUTIONS, IMAGE, TREE
-from backfill_assets.planning.asked_keys import PinnedKeys
 from backfill_assets.planning.graph import TableInput, TableNode
 from backfill_assets.planning.kinds.any_change import AnyChange, parse_change
 from backfill_assets.planning.kinds.replace import REPLACE
@@ -32,19 +33,20 @@ from backfill_assets.planning.manifest_parts import (
     Kind,
     Limits,
     Mode,
+    MoreDays,
     PinnedInput,
+    PinnedKeys,
     PinnedPartition,
     PinnedReference,
     Proof,
+    Reason,
     ReferenceSemantics,
     RunCause,
     SettledSnapshot,
     semantics_of,
 )
-from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.reads import MoreDays
-from backfill_assets.planning.reasons import Reason
-from backfill_assets.planning.safeguards import AgreedTerms, Safeguard, gate_digests
+from backfill_assets.planning.next_steps import plan_again
+from backfill_assets.planning.safeguards import AgreedTerms, Policy, Safeguard, gate_digests
 
 FORMAT = 1
 """The shape of the document; no other one is read."""
@@ -423,3 +425,15 @@ def node_of(manifest: Manifest) -> TableNode:
     """The table of a run."""
     inputs = inputs_of(manifest) if manifest.inputs else ()
     return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs, change=manifest.change)
+
+
+@sentence
+class OfManifest(BackfillError):
+    """{manifest}"""
+
+    manifest: Manifest
+
+    @property
+    def planned_again(self) -> NextStep:
+        """What builds its partitions anew."""
+        return plan_again(self.manifest)

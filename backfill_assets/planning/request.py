@@ -1,7 +1,9 @@
 """Plan of one run: from a request and a reader of state, without side effects.
 
 A plan holds the manifest and everything a person needs to see before approving it. The plan that is printed is the
-plan that runs: its manifest is what the ledger stores.
+plan that runs: its manifest is what the ledger stores. A request chooses versions of references, or leaves the present
+ones. The plan of an expiry computes nothing: its manifest names the snapshots that expire as its partitions, and pins
+every accepted snapshot of the table.
 """
 
 from __future__ import annotations
@@ -22,40 +24,193 @@ from backfill_assets.calendar.partitions import (
     Grain,
     Partitions,
     TablePartitions,
+    count_of,
     days_of,
     partition_of,
     partitions_of_spans,
     spans_of,
 )
 from backfill_assets.calendar.windows import SAME_DAYS, AnyWindow
-from backfill_assets.core.errors import MissingInput
+from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.tariff import Tariff
-from backfill_assets.planning.asked_keys import AskedKeys
-from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
-from backfill_assets.planning.chunks import chunks_of
+from backfill_assets.planning import errors
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, NeverPublished
-from backfill_assets.planning.estimates import Estimate, estimate, require_affordable
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import complete_partitions, dependents_of, first_missing
 from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.expire import Expire, RetentionRule
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest import MERGED_WITH, DeclaredTerms, Manifest, configuration_of, node_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     NEVER_PUBLISHED,
+    AskedKeys,
     Kind,
     Limits,
     Mode,
     PinnedInput,
     PinnedPartition,
+    PinnedReference,
+    ReferenceSemantics,
     RunCause,
     SettledSnapshot,
 )
 from backfill_assets.planning.next_steps import joined, plans
-from backfill_assets.planning.own_past import NO_PAST, SnapshotHistory, StartingPoint, begins_with, end_of, settled_in
-from backfill_assets.planning.proof import ProofTerms, plan_proof
-from backfill_assets.planning.state import AcceptedPartition, Expired, StateReader
+from backfill_assets.planning.stages import (
+    NO_PAST,
+    ProofTerms,
+    SnapshotHistory,
+    StartingPoint,
+    begins_with,
+    chunks_of,
+    end_of,
+    plan_proof,
+    settled_in,
+)
+from backfill_assets.planning.state import (
+    AcceptedPartition,
+    Estimate,
+    EstimateBasis,
+    Expired,
+    StateReader,
+    estimate,
+    require_affordable,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedReferences:
+    """The references that a request asks for.
+
+    Raises:
+        Refused: CORRECTED without a name, names without CORRECTED, or a name that is given twice.
+    """
+
+    semantics: ReferenceSemantics = ReferenceSemantics.CURRENT  #: Which truth it asks for.
+    #: With CORRECTED: names of references, each with a version, the beginning of a sha256, or a file. The present
+    #: versions count for all others.
+    named: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        is_corrected = self.semantics is ReferenceSemantics.CORRECTED
+        if is_corrected and not self.named:
+            raise errors.UnclearReferences(why="corrected references are asked for, and none is named")
+        if self.named and not is_corrected:
+            raise errors.UnclearReferences(
+                why="a version of a reference is named, and the request asks for other references than corrected ones"
+            )
+        if len(dict(self.named)) < len(self.named):
+            raise errors.UnclearReferences(why="a reference is named twice")
+
+    @property
+    def are_present(self) -> bool:
+        """True if every run is computed with the present versions."""
+        return self.semantics is ReferenceSemantics.CURRENT
+
+
+THE_PRESENT = AskedReferences()
+
+
+def asked_references(word: str | None, named: Sequence[str]) -> AskedReferences:
+    """The references that are asked for in words: `as-recorded`, `corrected` or `current`, and `NAME=VERSION` each."""
+    # A version that is named is a correction, so that the word is not needed with it.
+    asked = word or ("corrected" if named else "current")
+    semantics = ReferenceSemantics(asked.upper().replace("-", "_"))
+    return AskedReferences(semantics=semantics, named=tuple(map(parse_reference, named)))
+
+
+def parse_reference(text: str) -> tuple[str, str]:
+    """Parses a reference with its version: `calendars=2025-restated`.
+
+    Raises:
+        Refused: It is not of that form.
+    """
+    name, equals, version = text.partition("=")
+    if not equals or not name.strip() or not version.strip():
+        raise errors.UnclearReferences(why=f"{text!r} does not name a version of a reference")
+    return name.strip(), version.strip()
+
+
+Recorded = Mapping[date, Mapping[str, PinnedReference] | None]
+"""The references that accepted rows were computed with, by name; None where that is not recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionGroup:
+    """Partitions whose accepted rows were computed with the same versions of the references."""
+
+    partitions: tuple[date, ...]
+    references: tuple[PinnedReference, ...]
+
+
+def by_recorded_versions(
+    table: str, grain: Grain, names: Sequence[str], partitions: Sequence[date], recorded: Recorded
+) -> tuple[VersionGroup, ...]:
+    """The partitions by the references that their accepted rows were computed with, in order of their first partition.
+
+    Raises:
+        MissingInput: Partitions have no accepted rows, or it is not recorded which versions these used.
+    """
+    never = [partition for partition in partitions if partition not in recorded]
+    if never:
+        raise MissingInput.coded(
+            "never_computed",
+            "{table} has never been published for {partitions}, so no references are recorded.",
+            then="plan these with the present references: {planned}",
+            table=table,
+            partitions=Partitions.of(grain, never),
+            planned=joined(plans(table, grain, never)),
+        )
+    groups: dict[tuple[PinnedReference, ...], list[date]] = {}
+    for partition in partitions:
+        used = recorded[partition]
+        if used is None or _lacks(used, names):
+            lacking = Partitions.of(grain, (p for p in partitions if _lacks(recorded[p], names)))
+            raise MissingInput.coded(
+                "versions_not_recorded",
+                "{table} has rows of {partitions} for which no version of {references} is recorded.",
+                then="plan these with the present references: {planned}",
+                table=table,
+                partitions=lacking,
+                references=names,
+                planned=joined(plans(table, grain, lacking)),
+            )
+        groups.setdefault(tuple(used[name] for name in names), []).append(partition)
+    return tuple(VersionGroup(partitions=tuple(some), references=used) for used, some in groups.items())
+
+
+def _lacks(used: Mapping[str, PinnedReference] | None, names: Iterable[str]) -> bool:
+    return used is None or any(name not in used for name in names)
+
+
+def require_one_group(table: str, grain: Grain, groups: Sequence[VersionGroup]) -> VersionGroup:
+    """The only group: a run has one version of every reference.
+
+    Raises:
+        Refused: The rows were computed with different versions.
+    """
+    if len(groups) == 1:
+        return groups[0]
+    with_versions = (
+        (Partitions.of(grain, group.partitions), {pinned.name: pinned.version for pinned in group.references})
+        for group in groups
+    )
+    raise errors.SeveralVersions(table=table, groups=tuple(with_versions))
+
+
+def require_used(asked: AskedReferences, used: Mapping[str, Sequence[str]]) -> None:
+    """Refuses a choice of references that no run of a request would make.
+
+    Raises:
+        Refused: None of the tables uses references, or one that is named.
+    """
+    if asked.are_present:
+        return
+    known = sorted({name for names in used.values() for name in names})
+    unused = [name for name, _ in asked.named if name not in known]
+    if unused or not known:
+        raise errors.ReferencesNotUsed(asked=unused, tables=tuple(used), known=known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -533,3 +688,73 @@ def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:
     """The run's id: table, day, and a digest of who asked for what and when."""
     asked = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}"
     return f"{node.name.partition('.')[2]}-{as_of:%Y%m%d}-{sha256_text(asked)[:8]}"
+
+
+def plan_expiry(
+    node: TableNode, expire: Expire, terms: Terms, *, reason: str, by: str, state: StateReader, as_of: datetime
+) -> Plan:
+    """The plan of the run in which those snapshots expire that the table does not keep.
+
+    Args:
+        expire: The change, with the snapshots that the table keeps.
+        terms: The terms of the table's declaration, with the gates of an expiry, and without what only rows have.
+
+    Raises:
+        Refused: The table has no snapshot that expires.
+    """
+    keep, claims = expire.keep, state.claims(node.name)
+    partitions = keep.expired(node.grain, claims)
+    if not partitions:
+        raise Refused.coded(
+            "nothing_expires",
+            "no snapshot of {table} expires: it keeps those of {days} before the newest one and the last one of each "
+            "{then_kept}, and has no others.",
+            then="nothing has to be done",
+            table=node.name,
+            days=count_of(keep.days, "day"),
+            then_kept=keep.then,
+        )
+    days = DayRange(partitions[0], days_of(node.grain, partitions[-1]).end)
+    request = PlanRequest(table=node.name, days=days, partitions=partitions, reason=reason, by=by)
+    gone = [claims[partition] for partition in partitions]
+    manifest = replace(
+        manifest_of(request, replace(node, change=expire), terms, partitions, Kind.EXPIRY, as_of),
+        limits=replace(terms.limits, chunk_partitions=max(len(partitions), terms.limits.chunk_partitions)),
+        supersedes=superseded(gone),
+        base=PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins_of(claims, claims)),
+        chunks=(len(partitions),),
+    )
+    return Plan(
+        manifest=manifest,
+        inputs=(),
+        replaced_partitions=len(gone),
+        replaced_rows=sum(claim.rows for claim in gone),
+        dependents=(),
+        conflicts=tuple(state.open_runs(node.name, partitions)),
+        estimate=Estimate(
+            rows=dict.fromkeys(partitions, 0), size_bytes=0, seconds=None, based_on=EstimateBasis.ACCEPTED_ROWS
+        ),
+    )
+
+
+def stays(manifest: Manifest) -> Partitions:
+    """The accepted snapshots that an expiry leaves as they are."""
+    pins = manifest.base.partitions if manifest.base else ()
+    gone = frozenset(manifest.partitions)
+    return Partitions.of(manifest.grain, (pin.partition for pin in pins if pin.partition not in gone))
+
+
+def no_longer_expires(
+    manifest: Manifest, keep: RetentionRule | None, claims: Mapping[date, AcceptedPartition]
+) -> tuple[date, ...]:
+    """The snapshots about which an expiry is not what it would be now, in order; none where it is exactly that.
+
+    Args:
+        keep: Which snapshots the table keeps now.
+        claims: Every accepted version of the table now.
+    """
+    pins = manifest.base.partitions if manifest.base else ()
+    planned = {pin.partition: pin.version for pin in pins if pin.partition in set(manifest.partitions)}
+    present = keep.expired(manifest.grain, claims) if keep else ()
+    now = {partition: claims[partition].version for partition in present}
+    return tuple(sorted(p for p in {*planned, *now} if planned.get(p) != now.get(p)))

@@ -12,7 +12,7 @@ from typing import Any
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import require_person, same_name, spellings
 from backfill_assets.domain import Reference
-from backfill_assets.planning.policy import APPROVERS
+from backfill_assets.planning.safeguards import APPROVERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,17 @@ from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.kinds.expire import EXPIRE
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, CauseKind
-from backfill_assets.planning.policy import Cause, Demand, Policy, demand
-from backfill_assets.planning.safeguards import LEAVE, NO_PERMIT, Agreed, AgreedTerms, Safeguard
+from backfill_assets.planning.safeguards import (
+    LEAVE,
+    NO_PERMIT,
+    Agreed,
+    AgreedTerms,
+    Cause,
+    Demand,
+    Policy,
+    Safeguard,
+    demand,
+)
 from backfill_assets.publication.approvers import WHO_APPROVES, Approvers
 from backfill_assets.publication.errors import (
     ApprovalNotValid,

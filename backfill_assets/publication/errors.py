@@ -14,8 +14,8 @@ from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.errors import Named, loosened_words
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, SetState, StoppedBy, go_on_with
-from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.impact import each_once
+from backfill_assets.planning.manifest import OfManifest
 from backfill_assets.planning.next_steps import fix_and_plan_again, measured_again, plan_again
 
 Groups = tuple[tuple[str, ...], ...]

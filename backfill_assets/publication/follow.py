@@ -19,9 +19,8 @@ from backfill_assets.ledger.records import OutboxEntry, RunRecord, SetRecord
 from backfill_assets.ledger.states import SetState
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.following import FollowUp, RequestedPartitions, follow_ups
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.impact import complete_partitions
+from backfill_assets.planning.impact import FollowUp, RequestedPartitions, complete_partitions, follow_ups
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
 from backfill_assets.planning.request import PlanRequest, Terms, propose, require_inputs
 from backfill_assets.publication.proposals import automatic_days

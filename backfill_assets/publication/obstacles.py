@@ -38,7 +38,7 @@ from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, KeysUnknown, Kind, Mode, PinnedInput
-from backfill_assets.planning.policy import Demand
+from backfill_assets.planning.safeguards import Demand
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.errors import (
     AnotherPhaseFirst,

@@ -21,7 +21,7 @@ from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.reasons import only_of_code
+from backfill_assets.planning.manifest_parts import only_of_code
 from backfill_assets.publication.authority import (
     asked_demand,
     demand_to_ask,

@@ -7,8 +7,15 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of
-from backfill_assets.candidates.changed_rows import EVERY, ComparedGroup, Wanted, compared_groups, shape_of_rows
-from backfill_assets.candidates.compared_sides import ComparedSides, WhyNotCompared
+from backfill_assets.candidates.compare import (
+    EVERY,
+    ComparedGroup,
+    ComparedSides,
+    Wanted,
+    WhyNotCompared,
+    compared_groups,
+    shape_of_rows,
+)
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Command, Invocation, do
 from backfill_assets.gates.by_values import ADDED, CHANGED, DIFFERENT, EQUAL, REMOVED

@@ -14,7 +14,7 @@ from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.following import RequestedPartitions
+from backfill_assets.planning.impact import RequestedPartitions
 from backfill_assets.publication.stuck import is_publication
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import FreezeDocument, Unfrozen, frozen_line, frozen_words

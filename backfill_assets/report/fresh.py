@@ -10,7 +10,7 @@ from backfill_assets.calendar.partitions import days_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import document_digest
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.reasons import Reason
+from backfill_assets.planning.manifest_parts import Reason
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.find import stale_within
 from backfill_assets.workspace import Workspace

@@ -32,8 +32,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NeverPublished
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest import lineage as lineage_of
-from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.reasons import Reason
+from backfill_assets.planning.manifest_parts import PinnedReference, Reason
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import Malformed, NotGiven, NotOfKey, WordWithoutValue
 from backfill_assets.report.fresh import reasons_of

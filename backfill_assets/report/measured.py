@@ -9,9 +9,9 @@ from datetime import date
 from backfill_assets.calendar.partitions import Grain, Partitions, count_of
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import WarmUpProof
-from backfill_assets.gates.moves import RowDiff as RowDiff  # a part of documents, which other rooms know from here
-from backfill_assets.gates.moves import StateMove as StateMove  # as `RowDiff` above
-from backfill_assets.gates.moves import added_up, changed_columns_in, moves_in, state_moves_in
+from backfill_assets.gates.measured import RowDiff as RowDiff  # a part of documents, which other rooms know from here
+from backfill_assets.gates.measured import StateMove as StateMove  # as `RowDiff` above
+from backfill_assets.gates.measured import added_up, changed_columns_in, moves_in, state_moves_in
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import LOST, CandidatePartition
 from backfill_assets.planning.manifest import Manifest

@@ -13,16 +13,15 @@ from backfill_assets.core.next_steps import Command, NextStep, approve, cancel, 
 from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.ledger.states import OPEN_SETS
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.estimates import Estimate
-from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.impact import Rebuild, lacks
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode, PinnedReference
-from backfill_assets.planning.request import Plan, PlannedInput
+from backfill_assets.planning.request import Plan, PlannedInput, stays
 from backfill_assets.planning.restatement import LeftOut, PlannedSet
 from backfill_assets.planning.sets import is_set
 from backfill_assets.planning.stages import Agree, Prove, Stage
+from backfill_assets.planning.state import Estimate
 from backfill_assets.report.alternatives import Alternative
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.follow import frozen_section

@@ -12,7 +12,7 @@ from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action, EventRecord, PublicationHeader
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.reasons import ChangedReference
+from backfill_assets.planning.manifest_parts import ChangedReference
 from backfill_assets.report.charts import Form, Mark, Plot
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.html import Linked

@@ -26,8 +26,7 @@ from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest import Manifest, node_of
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedReference
-from backfill_assets.planning.reasons import ChangedReference
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, ChangedReference, PinnedReference
 from backfill_assets.workspace import Workspace
 
 _UNDECIDED = frozenset(RunState) - {

@@ -12,7 +12,7 @@ from backfill_assets.calendar.partitions import Partitions, TablePartitions
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.session_settings import Versions, staged_versions
 from backfill_assets.domain import Breakdown, DerivedTable
-from backfill_assets.gates.moves import RowDiff
+from backfill_assets.gates.measured import RowDiff
 from backfill_assets.ledger.findings import (
     BreakdownCell,
     FailingKey,
@@ -28,8 +28,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode, PinnedReference
-from backfill_assets.planning.reasons import ChangedReference
+from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, ChangedReference, Kind, Mode, PinnedReference
 from backfill_assets.planning.stages import Agree, Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
 from backfill_assets.report.alternatives import Alternative, instead_of_gated

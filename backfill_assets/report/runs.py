@@ -23,8 +23,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
-from backfill_assets.planning.reasons import ChangedReference
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, ChangedReference, Mode
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.obstacles import FOR_ADVICE, Ends, Publishing, obstacles, outdated
 from backfill_assets.publication.verdict import brings_back_what_was_recorded

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from backfill_assets.calendar.partitions import DayRange, Days, Partitions, count_of, describe
 from backfill_assets.core.next_steps import Invocation
 from backfill_assets.planning.impact import lacks
+from backfill_assets.planning.manifest_parts import Cause, Reason
 from backfill_assets.planning.next_steps import joined, loads, plan_stale, plans
-from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.report.gates_since import NotMeasured, not_measured_words
 from backfill_assets.report.not_known import NotKnownDocument, not_known_section
 from backfill_assets.report.page import Block, Note, Page, Section, Tone, facts, next_steps, page, section, table, words

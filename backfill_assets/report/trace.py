@@ -21,7 +21,7 @@ from backfill_assets.ledger.records import PartitionVersion, Period
 from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.table_acts import ShownPeriod
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.reasons import Reason
+from backfill_assets.planning.manifest_parts import Reason
 from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.history import (

@@ -16,11 +16,8 @@ from backfill_assets.calendar.partitions import DayRange, days_of
 from backfill_assets.landing.days import rejecting
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
-from backfill_assets.planning.asked_keys import AskedKeys
-from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact, never_built
-from backfill_assets.planning.policy import every
-from backfill_assets.planning.proposals import Area
+from backfill_assets.planning.manifest_parts import AskedKeys
 from backfill_assets.planning.request import (
     Plan,
     PlanRequest,
@@ -29,8 +26,10 @@ from backfill_assets.planning.request import (
     affordable,
     propose,
     require_inputs,
+    require_used,
 )
-from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
+from backfill_assets.planning.restatement import Area, LeftOut, NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
+from backfill_assets.planning.safeguards import every
 from backfill_assets.planning.sets import ProposedBecause, SetManifest, SetMember, set_id_for
 from backfill_assets.planning.stages import stages_of
 from backfill_assets.publication.authority import demand_of

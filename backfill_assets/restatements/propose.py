@@ -17,8 +17,7 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.core.wording import visible
 from backfill_assets.lake.row_values import rows_by_import
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
-from backfill_assets.planning.proposals import SourceDay
-from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.planning.restatement import PlannedSet, SetRequest, SourceDay
 from backfill_assets.planning.sets import ProposedBecause
 from backfill_assets.publication.drafts import basis_of
 from backfill_assets.publication.proposals import Situation, open_sets, situation

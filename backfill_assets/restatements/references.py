@@ -10,17 +10,17 @@ from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.provenance import references_of
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.chosen_references import (
+from backfill_assets.planning.errors import NoSuchName
+from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
+from backfill_assets.planning.request import (
     AskedReferences,
     Recorded,
+    Terms,
     VersionGroup,
     by_recorded_versions,
     require_one_group,
 )
-from backfill_assets.planning.errors import NoSuchName
-from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
-from backfill_assets.planning.request import Terms
 from backfill_assets.transforms.references import archive, find_version, known_to, load_pinned, reading_references
 from backfill_assets.workspace import Workspace
 

@@ -25,8 +25,8 @@ from backfill_assets.planning.impact import (
     reads_expired,
     unbuilt,
 )
+from backfill_assets.planning.manifest_parts import Cause, only_of_code
 from backfill_assets.planning.next_steps import joined, loads
-from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
 from backfill_assets.restatements.errors import OnlyPart
 from backfill_assets.staleness.decide import Staleness, StaleRange

@@ -27,8 +27,7 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import complete, lacking
 from backfill_assets.planning.kinds.any_change import parse_change
 from backfill_assets.planning.kinds.change import CHANGE
-from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.reasons import Cause, Reason, in_order
+from backfill_assets.planning.manifest_parts import Cause, PinnedReference, Reason, in_order
 from backfill_assets.planning.state import Basis, BasisInput
 
 

@@ -36,11 +36,17 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSnapshot
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.manifest import Manifest, configuration_of
-from backfill_assets.planning.manifest_parts import KeysUnknown, PinnedReference
-from backfill_assets.planning.own_past import NO_PAST, SnapshotHistory, begins_with
-from backfill_assets.planning.proposals import SourceDay
-from backfill_assets.planning.reasons import Cause, ChangedReference, Reason, together
+from backfill_assets.planning.manifest_parts import (
+    Cause,
+    ChangedReference,
+    KeysUnknown,
+    PinnedReference,
+    Reason,
+    together,
+)
 from backfill_assets.planning.request import Plan
+from backfill_assets.planning.restatement import SourceDay
+from backfill_assets.planning.stages import NO_PAST, SnapshotHistory, begins_with
 from backfill_assets.planning.state import Basis
 from backfill_assets.staleness.decide import (
     ConfiguredWith,

@@ -32,13 +32,13 @@ from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion, PublicationRecord, RunRecord
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.reads import output_days, reads_of
 from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.planning.stages import output_days, reads_of
 from backfill_assets.publication.authority import approve
 from backfill_assets.testing.values import Rows, columns_given, in_json, typed_rows
 from backfill_assets.transforms.apply import apply_transform
-from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.schemas import current_rows
+from backfill_assets.transforms.statements import Sources
 from backfill_assets.workspace import Workspace
 
 Days = DayRange | str

@@ -37,10 +37,10 @@ from backfill_assets.domain import DerivedTable, Failing, GateContext, Release, 
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.domain.failing_rows import ACCEPTED, AROUND, CANDIDATE, CONTEXT, EXPECTED, FOUND, Frames, query_of
 from backfill_assets.planning.manifest import Manifest, lineage
-from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.dependencies import Keys
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.transforms.spark_plan import Places, Plan, require_determined_plan, with_key, written_places
+from backfill_assets.transforms.statements import Sources
 from backfill_assets.transforms.ties import double_columns
 from backfill_assets.transforms.undetermined import ENDINGS, MACHINE, why_not
 from backfill_assets.transforms.values import names_of_value

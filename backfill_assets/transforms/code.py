@@ -26,9 +26,8 @@ from backfill_assets.domain import Domain, Failing, SourceTable, Table
 from backfill_assets.domain.tables import DerivedTable
 from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest_parts import InexactSum
-from backfill_assets.transforms.definitions import Reaching, Sources, module_at
 from backfill_assets.transforms.determined import require_determined
-from backfill_assets.transforms.statements import Module, Named
+from backfill_assets.transforms.statements import Module, Named, Reaching, Sources, module_at
 from backfill_assets.transforms.values import MISSING, Encoding, NotPinned, Read, found_by, is_constant, is_of_a_library
 
 # Code identity: the digest of what a transform's function reaches in the author's modules.

@@ -22,21 +22,23 @@ from typing import Any, Protocol
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.domain import DerivedTable, Domain, Failing, RowExpression, SourceTable, Table
 from backfill_assets.planning.manifest_parts import InexactSum
-from backfill_assets.transforms.definitions import Sources, functions_of_gates, module_at
 from backfill_assets.transforms.errors import NotDetermined
 from backfill_assets.transforms.statements import (
     Alias,
     Chain,
     Module,
     Named,
+    Sources,
     Statement,
     chain_of,
     formatted,
+    functions_of_gates,
     given_to,
     imported_by_call,
     is_declaration,
     line_in,
     made_by,
+    module_at,
     names_bound,
     of_its_class,
     other_names,

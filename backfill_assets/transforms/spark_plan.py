@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.core.wording import visible
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.dependencies import Keys
+from backfill_assets.transforms.statements import Sources
 from backfill_assets.transforms.ties import (
     MOMENTS,
     PLACED,

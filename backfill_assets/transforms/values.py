@@ -40,8 +40,7 @@ from zoneinfo import ZoneInfo
 from pyspark.sql.types import DataType
 
 from backfill_assets.domain import DerivedTable, SourceTable
-from backfill_assets.transforms.definitions import Sources, module_at
-from backfill_assets.transforms.statements import Alias, Chain, Module, Named, written_as
+from backfill_assets.transforms.statements import Alias, Chain, Module, Named, Sources, module_at, written_as
 from backfill_assets.transforms.undetermined import ENVIRONMENT, full_name
 
 # Values of an author's names: what a function finds in its modules when it is called, as bytes that are digested.

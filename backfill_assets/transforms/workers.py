@@ -79,7 +79,7 @@ def _digest_in_worker(session: SparkSession, sent: _Sent, table: str, version: s
 
             from backfill_assets.domain.domain import load_domain
             from backfill_assets.transforms.code import DomainCode
-            from backfill_assets.transforms.definitions import functions_of_gates
+            from backfill_assets.transforms.statements import functions_of_gates
 
             loaded = sent.domain or load_domain(sent.module, conditions=False)
             there = loaded.table(table)

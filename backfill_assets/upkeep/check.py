@@ -17,8 +17,13 @@ from backfill_assets.calendar.partitions import Partitions, count_of, partition_
 from backfill_assets.candidates.compare import ComparedFiles, compare_partitions, groups_of
 from backfill_assets.candidates.compute import cannot_compute, pinned_inputs
 from backfill_assets.candidates.evaluate import validation_rows
-from backfill_assets.candidates.failing_rows import Measuring, counted, examples, require_determined_gates
-from backfill_assets.candidates.read_by_gates import pinned_by_gate
+from backfill_assets.candidates.failing_rows import (
+    Measuring,
+    counted,
+    examples,
+    pinned_by_gate,
+    require_determined_gates,
+)
 from backfill_assets.candidates.rows import lost_partitions, rows_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
@@ -37,8 +42,7 @@ from backfill_assets.core.spark import require_meaning
 from backfill_assets.domain import DerivedTable, Failing, Gate, SourceTable, Table, UniqueKey
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.gates.agreed import asked_of_accepted, gate_terms
-from backfill_assets.gates.failing_rows import FailingRows
-from backfill_assets.gates.judge import Findings, judge
+from backfill_assets.gates.judge import FailingRows, Findings, judge
 from backfill_assets.gates.measure import contents, violations
 from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.sample import MOST_KEYS, failing_keys

@@ -38,8 +38,7 @@ from backfill_assets.core.spark import compute_apart
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.domain.errors import PlannedOtherwise
-from backfill_assets.gates.comparison import compare_keys
-from backfill_assets.gates.measure import contents
+from backfill_assets.gates.measure import compare_keys, contents
 from backfill_assets.gates.measured import ByKey, Measured
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.lake.checksums import NO_ROWS, is_of_this_form
@@ -52,11 +51,9 @@ from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest, node_of
-from backfill_assets.planning.proof import windows_touch
-from backfill_assets.planning.reads import reads_of
+from backfill_assets.planning.stages import Chunk, chunks_of, reads_of, windows_touch
 from backfill_assets.transforms.apply import broken_in_worker
 from backfill_assets.transforms.code import archived, text_of_module
 from backfill_assets.transforms.schemas import business_schema, contract_version

@@ -30,7 +30,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.report import run_report

@@ -29,7 +29,7 @@ from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain, KafkaReplay, KafkaTopic, SourceTable
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.imports import ImportCounts, KeyCounts
-from backfill_assets.planning.policy import SOURCE_POLICY, Policy
+from backfill_assets.planning.safeguards import SOURCE_POLICY, Policy
 from backfill_assets.report.captured import CapturePlan, CaptureReport
 from backfill_assets.report.page import Page
 from backfill_assets.workspace import Workspace

@@ -15,7 +15,7 @@ from backfill_assets.candidates.rows import rows_of
 from backfill_assets.domain import Domain
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.imports import ImportRecord
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations

@@ -37,7 +37,7 @@ from backfill_assets.planning.kinds.load import LOAD
 from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
-from backfill_assets.planning.policy import USUAL_POLICY, Policy
+from backfill_assets.planning.safeguards import USUAL_POLICY, Policy
 from backfill_assets_tests.conftest import NOON
 
 TABLE = "silver.example"

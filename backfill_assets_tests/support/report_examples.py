@@ -12,7 +12,7 @@ from backfill_assets.ledger.findings import FailingKey, SampledRow
 from backfill_assets.ledger.records import Action, PublicationHeader, SetRecord
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
-from backfill_assets.planning.policy import A_PERSON
+from backfill_assets.planning.safeguards import A_PERSON
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.planning.stages import Agree
 from backfill_assets.report.cost import CostDocument

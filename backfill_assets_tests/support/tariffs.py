@@ -17,9 +17,8 @@ from pyspark.sql import SparkSession
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics
-from backfill_assets.planning.request import Plan, PlanRequest
+from backfill_assets.planning.request import THE_PRESENT, AskedReferences, Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.staleness.decide import Staleness
 from backfill_assets.workspace import Workspace

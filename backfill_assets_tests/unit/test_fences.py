@@ -476,15 +476,11 @@ def conditions(tree: ast.AST) -> Iterator[ast.AST]:
 READS_OF_ROWS = re.compile(r"\.(collect|first|toPandas|toLocalIterator|toArrow|to_pylist|to_pandas|to_pydict)\(\)")
 
 COUNTS = {
-    "candidates/changed_rows.py": "keys by kind; the rows go on to `lake/row_values.py` as Arrow",
-    "candidates/merging.py": "numbers of changes and days, by partition",
-    "candidates/piloting.py": "numbers of rows, by partition",
+    "candidates/compute.py": "numbers of changes, rows and days, by partition",
     "candidates/stage.py": "rows and checksums",
     "capture/lake_tables/delta.py": "paths and row counts of the files of a table",
     "core/java_classes.py": "made-up rows that Java's classes are loaded for",
-    "gates/comparison.py": "keys by partition and way, and rows whose texts `gates/sample.py` makes",
     "transforms/workers.py": "the digest of code, no rows",
-    "gates/measure.py": "rows, checksums and cells by partition; `gates/broken_down.py` makes texts of dimensions",
     "lake/checksums.py": "rows and checksums by partition",
     "lake/log_evidence.py": "paths, sizes and actions of a log; least and greatest values, which are only compared",
     "lake/append.py": "the lineage of runs, which is part of their manifests",

@@ -47,8 +47,8 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "planning/manifest_parts.py GateInput.parse",
         "planning/manifest_parts.py GateTerm.document",
         "planning/manifest_parts.py GateTerm.parse",
-        "planning/policy.py Policy.parse",
-        "planning/reasons.py Reason.parse",
+        "planning/safeguards.py Policy.parse",
+        "planning/manifest_parts.py Reason.parse",
         "planning/safeguards.py AgreedTerms.document",
         "planning/safeguards.py AgreedTerms.parse",
         "planning/safeguards.py Safeguard.document",
@@ -67,7 +67,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "testing/values.py Rows",
     ),
     "what a gate observed: every kind of gate has its own counts": (
-        "gates/moves.py observed",
+        "gates/measured.py observed",
         "gates/judge.py Verdict.observed",
         "ledger/findings.py GateResult.observed",
         "ledger/checks.py CheckedGate.observed",
@@ -106,7 +106,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     ),
     "rows of any table, and keys of any row of the ledger": (
         "lake/checksums.py checksum_of",
-        "gates/broken_down.py partition_cell",
+        "gates/measure.py partition_cell",
         "lake/row_values.py rows_of_arrow",
         "lake/row_values.py texts",
         "deliver/outgoing.py Held.key",

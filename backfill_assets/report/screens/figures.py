@@ -8,7 +8,7 @@ from datetime import date
 
 from backfill_assets.calendar.partitions import Grain, count_of, partition_text
 from backfill_assets.core.grouped import grouped
-from backfill_assets.gates.moves import RowDiff
+from backfill_assets.gates.measured import RowDiff
 from backfill_assets.report.charts import Form, Mark, Plot, drawable
 from backfill_assets.report.measured import GateSummary, PartitionMoves, StateMove, total_moves
 from backfill_assets.report.page import Block, Chart, Note, Section, Table, Value, section, table

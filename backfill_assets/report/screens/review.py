@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.next_steps import NextStep
-from backfill_assets.gates.moves import RowDiff
+from backfill_assets.gates.measured import RowDiff
 from backfill_assets.ledger.errors import loosened_words
 from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, RunState, SetState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
-from backfill_assets.planning.policy import Demand
+from backfill_assets.planning.safeguards import Demand
 from backfill_assets.planning.stages import Agree
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import PROOF, GateSummary

@@ -10,7 +10,7 @@ from decimal import Decimal
 from backfill_assets.calendar.partitions import Grain, count_of, partition_text
 from backfill_assets.core.next_steps import decline, once_read, step
 from backfill_assets.core.tariff import sum_of
-from backfill_assets.gates.moves import RowDiff
+from backfill_assets.gates.measured import RowDiff
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.report.alternatives import together

@@ -10,8 +10,6 @@ from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import NextStep, step
 from backfill_assets.domain import Tolerance
-from backfill_assets.planning.estimates import Basis, Estimate
-from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.kinds.any_change import AnyChange
 from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.expire import Expire, RetentionRule
@@ -26,10 +24,12 @@ from backfill_assets.planning.manifest_parts import (
     PinnedReference,
     ReferenceSemantics,
     semantics_of,
+    together,
 )
-from backfill_assets.planning.reasons import together
+from backfill_assets.planning.request import stays
 from backfill_assets.planning.safeguards import UNDETERMINED, Safeguard
 from backfill_assets.planning.sets import Phases
+from backfill_assets.planning.state import Estimate, EstimateBasis
 from backfill_assets.report.alternatives import Alternative, Instead
 from backfill_assets.report.known_rows import KnownRowsGone
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
@@ -41,11 +41,11 @@ from backfill_assets.transforms.ties import AddedDoubles
 def basis_words(estimate: Estimate) -> str:
     """Where the numbers of an estimate come from."""
     match estimate.based_on:
-        case Basis.ACCEPTED_ROWS:
+        case EstimateBasis.ACCEPTED_ROWS:
             return "the accepted rows of these partitions"
-        case Basis.EARLIER_RUNS:
+        case EstimateBasis.EARLIER_RUNS:
             return f"the latest {count_of(estimate.runs, 'run')} of this table"
-        case Basis.INPUT_ROWS:
+        case EstimateBasis.INPUT_ROWS:
             return "one row for every input row of the same days: a guess, as this table was never built before"
 
 

@@ -10,7 +10,7 @@ from backfill_assets.calendar.partitions import count_of, describe
 from backfill_assets.calendar.windows import AnyWindow, Months, SinceFirstDay
 from backfill_assets.ledger.errors import loosened_words
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 from backfill_assets.planning.stages import (
     Agree,
     Compute,

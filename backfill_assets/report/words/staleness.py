@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backfill_assets.calendar.partitions import DayRange, Grain, count_of, describe
-from backfill_assets.planning.manifest_parts import ReferenceSemantics
-from backfill_assets.planning.reasons import Cause, ChangedReference, Reason
+from backfill_assets.planning.manifest_parts import Cause, ChangedReference, Reason, ReferenceSemantics
 
 NEW_VERSION = "give the transform a new version, so that a number names its code"
 """What is to be done about code that has changed under the same version."""

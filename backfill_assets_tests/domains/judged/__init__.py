@@ -29,7 +29,7 @@ from backfill_assets.domain.domain import check_expressions
 from backfill_assets.report.report import run_report
 from backfill_assets.testing import DomainKit
 from backfill_assets.testing.kit import QUICK_SPARK
-from backfill_assets.transforms.definitions import Sources
+from backfill_assets.transforms.statements import Sources
 from backfill_assets.workspace import Workspace
 
 FIRST, DAYS = date(2026, 1, 1), "2026-01-02..2026-01-04"

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from backfill_assets.candidates.merging import MergedRows
+from backfill_assets.candidates.compute import MergedRows
 from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.domain import DerivedTable

@@ -18,9 +18,9 @@ from rich.console import Console
 from backfill_assets.application.diff import diff_of
 from backfill_assets.application.plan import described_plan, described_set_plan, plan_phases
 from backfill_assets.calendar.partitions import DayRange
-from backfill_assets.candidates.changed_rows import EVERY
+from backfill_assets.candidates.compare import EVERY
+from backfill_assets.candidates.compute import PilotedRows
 from backfill_assets.candidates.errors import MergedWithEarlier
-from backfill_assets.candidates.piloting import PilotedRows
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings

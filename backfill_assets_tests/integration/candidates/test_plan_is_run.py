@@ -19,9 +19,8 @@ from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import AskedLimits, PlanRequest
-from backfill_assets.planning.stages import Agree, Compute, Prove, computing
+from backfill_assets.planning.stages import Agree, Compute, Prove, Reads, computing
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.example import recent_sales, sales
 from backfill_assets_tests.support import operations

@@ -20,7 +20,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets.planning.errors import NoSnapshot, OutsideDays
 from backfill_assets.planning.impact import unbuilt
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.report.calendar import calendar
 from backfill_assets.upkeep.audit import audit

@@ -33,7 +33,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.errors import Ended, NeedsAnother
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.locate import locate
 from backfill_assets.report.screens import page_of

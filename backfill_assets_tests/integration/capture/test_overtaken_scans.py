@@ -16,7 +16,7 @@ from backfill_assets.application.requests import request_of
 from backfill_assets.core.errors import Refused
 from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.screens import page_of
 from backfill_assets_tests.support.advice import has_code

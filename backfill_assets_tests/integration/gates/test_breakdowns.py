@@ -27,10 +27,9 @@ from backfill_assets.core.errors import ContractBroken, NotApproved
 from backfill_assets.core.identity import canonical_json, plain
 from backfill_assets.core.progress import Listener
 from backfill_assets.domain import Breakdown, DerivedTable, Domain, Policy, moved, tolerance
-from backfill_assets.gates import broken_down, measure
-from backfill_assets.gates.broken_down import breakdown_of
+from backfill_assets.gates import measure as measuring
 from backfill_assets.gates.judge import moved_verdict
-from backfill_assets.gates.measure import contents
+from backfill_assets.gates.measure import breakdown_of, contents
 from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult, PartitionCells, shown_row
@@ -85,7 +84,7 @@ def random_rows(chance: random.Random) -> list[Row]:
     ]
 
 
-def cells_of(rows: DataFrame, table: DerivedTable) -> broken_down.Cells:
+def cells_of(rows: DataFrame, table: DerivedTable) -> measuring.Cells:
     found = contents(rows, table, schema=SCHEMA, breakdown=breakdown_of(table))
     return {partition: each.cells for partition, each in found.items()}
 
@@ -96,7 +95,7 @@ def break_down(
     """The breakdown of two sides as the ledger keeps it."""
     assert table.breakdown is not None
     before = {} if old is None else cells_of(old, table)
-    return broken_down.break_down(before, cells_of(new_rows, table), table.breakdown, new=new)
+    return measuring.break_down(before, cells_of(new_rows, table), table.breakdown, new=new)
 
 
 def by_plain_reading(rows: Sequence[Row], new: set[date]) -> dict[tuple[str, bool, str | None], tuple[Decimal, ...]]:
@@ -136,7 +135,7 @@ def test_changes_of_rows_are_added_up_without_their_signs(
     old += [(FIRST, "more", "a", 5, None), (FIRST, "less", "a", 10, None), (FIRST, "moves", "b", 3, None)]
     new_rows += [(FIRST, "more", "a", 10, None), (FIRST, "less", "a", 5, None), (FIRST, "moves", None, 3, None)]
     assert BY_STATE.breakdown is not None
-    found = broken_down.row_changes(
+    found = measuring.row_changes(
         frame(spark, new_rows),
         frame(spark, old),
         BY_STATE,
@@ -167,7 +166,7 @@ def test_more_combinations_than_are_read_are_counted_by_partition(
 ) -> None:
     old, new_rows = (frame(spark, random_rows(random.Random(seed))) for seed in (5, 6))
     by_all = break_down(new_rows, old, BY_STATE, new=())
-    monkeypatch.setattr(measure, "MOST_DAILY_CELLS", 2)
+    monkeypatch.setattr(measuring, "MOST_DAILY_CELLS", 2)
     cells = break_down(new_rows, old, BY_STATE, new=())
     assert {cell.by.get("state") for cell in cells} == {None} != {cell.by.get("state") for cell in by_all}
     assert sum(int(cell.after["rows"]) for cell in cells) == sum(int(cell.after["rows"]) for cell in by_all)
@@ -213,12 +212,12 @@ def test_numbers_of_64_bits_are_added_up_exactly(spark: SparkSession, values: li
     none = frame(spark, [])
     allowed = tolerance("amount", percent=1, owner="finance")
     for sides in ((rows, none), (none, rows)):
-        (changed,) = broken_down.row_changes(*sides, table, OF_64_BITS, allowed)
+        (changed,) = measuring.row_changes(*sides, table, OF_64_BITS, allowed)
         assert changed.amount == str(sum(abs(value or 0) for value in values))
 
 
 def test_too_many_combinations_are_kept_by_month_alone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broken_down, "MOST_CELLS", 2)
+    monkeypatch.setattr(measuring, "MOST_CELLS", 2)
     rows = frame(spark, [(FIRST, f"k{n}", f"s{n}", 1, None) for n in range(3)])
     (cell,) = break_down(rows, None, BY_STATE, new=(FIRST,))
     assert (cell.by, cell.is_new, cell.after["rows"], cell.after["counted"]) == ({}, True, "3", "3")

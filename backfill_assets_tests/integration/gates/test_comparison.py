@@ -20,7 +20,7 @@ from pyspark.sql import types as t
 
 from backfill_assets.domain import Breakdown, DerivedTable
 from backfill_assets.gates.by_values import Shape, opened
-from backfill_assets.gates.comparison import Comparing, by_key, compare_keys, comparing, shape_of
+from backfill_assets.gates.measure import Comparing, by_key, compare_keys, comparing, shape_of
 from backfill_assets.gates.measured import ByKey
 from backfill_assets.gates.sample import sample_rows, sampling, shown
 from backfill_assets_tests.integration.gates.test_gates import TABLE

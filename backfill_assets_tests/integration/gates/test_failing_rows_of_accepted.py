@@ -15,7 +15,7 @@ from backfill_assets.application.check import check
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.candidates import failing_rows
 from backfill_assets.domain import TransformContext, daily, derived_table, failing, warm_up_proof
-from backfill_assets.gates.failing_rows import FailingRows, count_failing
+from backfill_assets.gates.judge import FailingRows, count_failing
 from backfill_assets.report.gates_since import not_measured
 from backfill_assets.testing import DomainKit
 from backfill_assets.transforms.apply import Called

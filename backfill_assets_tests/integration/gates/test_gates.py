@@ -25,11 +25,9 @@ from backfill_assets.domain import (
     expression,
     not_null,
 )
-from backfill_assets.gates.comparison import compare_keys
 from backfill_assets.gates.judge import Findings, Verdict, judge
-from backfill_assets.gates.measure import compare, contents, measure
-from backfill_assets.gates.measured import Measured, equal_partitions
-from backfill_assets.gates.moves import NONE_OF_THESE
+from backfill_assets.gates.measure import compare, compare_keys, contents, measure
+from backfill_assets.gates.measured import NONE_OF_THESE, Measured, equal_partitions
 from backfill_assets.gates.sample import failing_keys, most_moved, sample_rows
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.ledger.findings import Finding, SampledRow

@@ -14,8 +14,7 @@ from pyspark.sql import functions as sf
 from backfill_assets.application.plan import plan
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.domain import Failing, GateContext, Policy, Reference, failing, golden, known_rows
-from backfill_assets.planning.chosen_references import asked_references
-from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.request import PlanRequest, asked_references
 from backfill_assets.publication.authority import demand_of, standing_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.report import run_report

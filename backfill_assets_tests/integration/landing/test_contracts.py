@@ -36,7 +36,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, Domain, Release, TransformContext, lifts
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.documents import as_json

@@ -18,7 +18,7 @@ from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.ledger.events import CLOCK_AT
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.planning.policy import USUAL_POLICY
+from backfill_assets.planning.safeguards import USUAL_POLICY
 from backfill_assets.report.trace import _seen_at
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.advice import advised

@@ -24,7 +24,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.table_acts import ComparedPartition
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.ledger_examples import (

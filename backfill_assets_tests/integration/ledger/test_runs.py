@@ -14,8 +14,7 @@ from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.ledger.views import View
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
-from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.safeguards import Safeguard
+from backfill_assets.planning.safeguards import Policy, Safeguard
 from backfill_assets.planning.sets import SetMember
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.conftest import NOON

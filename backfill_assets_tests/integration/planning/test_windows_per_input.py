@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.words.verdicts import verdict_words

@@ -14,8 +14,7 @@ from backfill_assets.core.errors import IllegalTransition, Refused, TargetChange
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.errors import AlreadyAccepted
 from backfill_assets.planning.kinds.replace import REPLACE
-from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.manifest_parts import Cause, Mode
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.publication.errors import OnlyAdds
 from backfill_assets.report.command_line import explained

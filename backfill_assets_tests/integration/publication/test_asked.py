@@ -12,7 +12,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Policy
 from backfill_assets.ledger.errors import Ended, NeedsAnother
 from backfill_assets.ledger.records import TableAct
-from backfill_assets.planning.policy import Demand
+from backfill_assets.planning.safeguards import Demand
 from backfill_assets.publication.authority import approve, demand_to_ask, require_may_approve
 from backfill_assets.publication.errors import MayNotApproveAsked
 from backfill_assets.workspace import Workspace

@@ -13,8 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.lake.errors import OtherColumns
-from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.reasons import Cause, Reason
+from backfill_assets.planning.manifest_parts import Cause, Mode, Reason
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.alternatives import Alternative, Instead
 from backfill_assets.report.status import status

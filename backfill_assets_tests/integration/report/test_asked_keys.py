@@ -17,8 +17,8 @@ from backfill_assets.application.asked_keys import asked_keys, keys_by_table
 from backfill_assets.application.plan import plan_set, plan_table
 from backfill_assets.core.errors import Refused
 from backfill_assets.main import app
-from backfill_assets.planning.asked_keys import AskedKeys
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import AskedKeys
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases

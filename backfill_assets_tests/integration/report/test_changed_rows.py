@@ -19,9 +19,8 @@ from typer.testing import CliRunner
 from backfill_assets.application.diff import diff_of, diff_of_states
 from backfill_assets.application.plan import plan_phases
 from backfill_assets.calendar.partitions import DayRange
-from backfill_assets.candidates import changed_rows
-from backfill_assets.candidates.changed_rows import EVERY, Wanted
-from backfill_assets.candidates.compare import ComparedFiles
+from backfill_assets.candidates import compare
+from backfill_assets.candidates.compare import EVERY, ComparedFiles, Wanted
 from backfill_assets.candidates.errors import NoCondition, RowsRemoved
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.desk.app import create_app
@@ -63,9 +62,9 @@ def test_the_rows_are_those_that_pandas_finds_and_as_many_as_the_gate_counts(
         run_id = _ready(shop, "1.0.0")
         waiting = [diff_of(shop.ws, run_id, EVERY, to=tmp_path / f"waiting{each}") for each in SUFFIXES]
         # By Spark, which reads what is not read as it is written.
-        monkeypatch.setattr(changed_rows, "opened_sides", _nothing_is_read_here)
+        monkeypatch.setattr(compare, "opened_sides", _nothing_is_read_here)
         diff_of(shop.ws, run_id, EVERY, to=tmp_path / "spark.parquet")
-        monkeypatch.setattr(changed_rows, "GROUP_ROWS", 1)
+        monkeypatch.setattr(compare, "SHOWN_ROWS", 1)
         diff_of(shop.ws, run_id, EVERY, to=tmp_path / "streamed.parquet")
         monkeypatch.undo()
         shop.publish(run_id)
@@ -316,7 +315,7 @@ def test_the_desk_pages_through_changed_rows_and_filters_them(
     desk = create_app(shop.ws, patience_s=PATIENCE_S)
     assert f"/changes/{run_id}" in get(desk, f"/runs/{run_id}").links
     monkeypatch.setattr(page_of_rows, "__kwdefaults__", {"most": 3})
-    monkeypatch.setattr(changed_rows, "GROUP_ROWS", 4)
+    monkeypatch.setattr(compare, "SHOWN_ROWS", 4)
     address, days = f"/changes/{run_id}", list[str]()
     for _ in range(4):
         page = get(desk, address)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import TargetChanged
-from backfill_assets.gates.moves import COMPARISON
+from backfill_assets.gates.measured import COMPARISON
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.main import app
 from backfill_assets.report.history import partition_history

@@ -24,12 +24,10 @@ from backfill_assets.core.errors import MissingInput, Refused, UnknownName
 from backfill_assets.domain import days, merge
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
-from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.errors import SeveralVersions
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics, semantics_of
-from backfill_assets.planning.reasons import Cause
-from backfill_assets.planning.request import Plan
+from backfill_assets.planning.manifest_parts import Cause, Mode, ReferenceSemantics, semantics_of
+from backfill_assets.planning.request import THE_PRESENT, AskedReferences, Plan
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.history import partition_history

@@ -17,8 +17,7 @@ from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import InvalidRange, UnknownName
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.main import app
-from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.manifest_parts import Cause, Mode
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of

@@ -25,7 +25,7 @@ from backfill_assets.ledger.provenance import DerivedProvenance, SourceProvenanc
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations

@@ -21,7 +21,7 @@ from backfill_assets.lake.tables import Lake, live_paths
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState, RunState
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 from backfill_assets.report.history import partition_history
 from backfill_assets.upkeep import vacuum as vacuum_module
 from backfill_assets.upkeep.audit import audit

@@ -24,8 +24,7 @@ from backfill_assets.orchestration.partitions import OfferedDays, key_of, partit
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest import configuration_of
-from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.manifest_parts import Cause, Limits
 from backfill_assets.planning.request import PlannedInput, require_inputs
 from backfill_assets.planning.stages import computing
 from backfill_assets.planning.state import AcceptedPartition, Basis, BasisInput

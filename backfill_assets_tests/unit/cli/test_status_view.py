@@ -19,7 +19,7 @@ from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.policy import USUAL_POLICY
+from backfill_assets.planning.safeguards import USUAL_POLICY
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.runs import RunSummary, SetMember, run_summary_page, set_facts
 from backfill_assets.report.status import StatusDocument, TableStatus, status_page

@@ -10,8 +10,7 @@ from datetime import date
 from backfill_assets.core.identity import EMPTY_FILE_SET, canonical_json
 from backfill_assets.domain import ComparedWithAccepted, Gate, UniqueKey, WarmUpProof
 from backfill_assets.gates.judge import Findings, judge
-from backfill_assets.gates.measured import Measured
-from backfill_assets.gates.moves import RowDiff, StateMove, changed_columns_in, moves_in, state_moves_in
+from backfill_assets.gates.measured import Measured, RowDiff, StateMove, changed_columns_in, moves_in, state_moves_in
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.report.measured import changed_columns

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.gates import by_values
 from backfill_assets.gates.by_values import ADDED, CHANGED, EQUAL, REMOVED, Shape, opened
-from backfill_assets.gates.comparison import by_key, comparing
+from backfill_assets.gates.measure import by_key, comparing
 
 FIRST = date(2026, 1, 1)
 SHAPE = Shape(key=("day", "id"), values=("share", "state"))

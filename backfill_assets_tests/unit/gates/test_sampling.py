@@ -8,8 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.gates.measured import Measured
-from backfill_assets.gates.moves import StateMove, added_up
+from backfill_assets.gates.measured import Measured, StateMove, added_up
 from backfill_assets.gates.sample import RowKind, most_moved, places, rows_of_kind, shown
 from backfill_assets_tests.support.landing_examples import EVENTS
 

@@ -31,7 +31,7 @@ from backfill_assets.orchestration.events import evaluations, summaries
 from backfill_assets.orchestration.metadata import REPORT, report_link
 from backfill_assets.orchestration.partitions import ENDED_AFTER, OfferedDays, offered_days, relied_upon
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Policy
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains import captured_lake
 from backfill_assets_tests.domains.example import DOMAIN

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.calendar.partitions import Grain
 from backfill_assets.core.errors import MissingInput, Refused
-from backfill_assets.planning.chosen_references import (
+from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
+from backfill_assets.planning.request import (
     THE_PRESENT,
     AskedReferences,
     Recorded,
@@ -19,7 +20,6 @@ from backfill_assets.planning.chosen_references import (
     require_one_group,
     require_used,
 )
-from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.report.words.plans import references_described
 from backfill_assets_tests.support.advice import advised
 

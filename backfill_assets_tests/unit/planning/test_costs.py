@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.tariff import Cost, Tariff
-from backfill_assets.planning.estimates import Basis, EarlierRun, Estimate, Pace, estimate, require_affordable
-from backfill_assets.planning.state import AcceptedPartition
+from backfill_assets.planning.state import (
+    AcceptedPartition,
+    EarlierRun,
+    Estimate,
+    EstimateBasis,
+    Pace,
+    estimate,
+    require_affordable,
+)
 from backfill_assets.report.values import cost_words
 
 DAY = date(2026, 1, 1)
@@ -24,7 +31,7 @@ def of_seconds(seconds: float | None) -> Estimate:
     """What two cores are busy with for so long."""
     core_seconds = None if seconds is None else 2 * seconds
     return Estimate(
-        rows={DAY: 10}, size_bytes=None, seconds=seconds, core_seconds=core_seconds, based_on=Basis.EARLIER_RUNS
+        rows={DAY: 10}, size_bytes=None, seconds=seconds, core_seconds=core_seconds, based_on=EstimateBasis.EARLIER_RUNS
     )
 
 

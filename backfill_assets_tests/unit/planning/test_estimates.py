@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 
 from backfill_assets.calendar.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.calendar.windows import Window
-from backfill_assets.planning.estimates import Basis, EarlierRun, Pace
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.kinds.change import chunk_sizes
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.policy import USUAL_POLICY
-from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import (
     NO_LIMITS_ASKED,
     NO_UPSTREAM,
@@ -29,7 +26,9 @@ from backfill_assets.planning.request import (
     Upstream,
     propose,
 )
-from backfill_assets.planning.state import AcceptedPartition, Expired
+from backfill_assets.planning.safeguards import USUAL_POLICY
+from backfill_assets.planning.stages import ProofTerms
+from backfill_assets.planning.state import AcceptedPartition, EarlierRun, EstimateBasis, Expired, Pace
 
 FIRST = date(2012, 1, 1)
 AS_OF = datetime(2030, 1, 15, tzinfo=UTC)
@@ -112,7 +111,7 @@ def test_a_first_build_with_a_long_window_is_not_cut_into_single_days() -> None:
     planned = plan_of(graph_of(Window(days_back=251)), Accepted(rows_a_day=100_000), days, limits=limits)
     assert set(planned.estimate.rows.values()) == {100_000}
     assert planned.chunk_count == 25
-    assert planned.estimate.based_on is Basis.INPUT_ROWS
+    assert planned.estimate.based_on is EstimateBasis.INPUT_ROWS
 
 
 @dataclass(frozen=True, kw_only=True)

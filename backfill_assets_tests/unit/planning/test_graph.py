@@ -14,9 +14,8 @@ from backfill_assets.calendar.partitions import DayRange, Grain, days_of, partit
 from backfill_assets.calendar.windows import SinceFirstDay, Window, parse_window
 from backfill_assets.core.errors import InvalidDeclaration, InvalidRange, UnknownName
 from backfill_assets.planning.errors import NoSnapshot
-from backfill_assets.planning.following import RequestedPartitions, follow_ups
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.impact import dependents_of
+from backfill_assets.planning.impact import RequestedPartitions, dependents_of, follow_ups
 
 FIRST = date(2024, 1, 1)
 WINDOWS = st.builds(

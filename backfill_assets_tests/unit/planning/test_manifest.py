@@ -15,7 +15,6 @@ from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import DataFile, FileSet, canonical_json, document_digest
 from backfill_assets.core.tariff import Tariff
-from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.kinds.any_change import AnyChange
 from backfill_assets.planning.kinds.append import append
 from backfill_assets.planning.kinds.expire import Expire, RetentionRule
@@ -24,6 +23,7 @@ from backfill_assets.planning.kinds.merge import merge
 from backfill_assets.planning.manifest import FORMAT, MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
+    Cause,
     CauseKind,
     GateTerm,
     Kind,
@@ -32,12 +32,13 @@ from backfill_assets.planning.manifest_parts import (
     PinnedInput,
     PinnedPartition,
     PinnedReference,
+    Reason,
     ReferenceSemantics,
     RunCause,
     semantics_of,
 )
-from backfill_assets.planning.policy import SOURCE_POLICY, USUAL_POLICY
-from backfill_assets.planning.reasons import Cause, Reason
+from backfill_assets.planning.safeguards import SOURCE_POLICY, USUAL_POLICY
+from backfill_assets.planning.stages import chunks_of
 
 FIRST = date(2006, 7, 1)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.calendar.partitions import Grain
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
-from backfill_assets.planning.own_past import SnapshotHistory, begins_with, settled_in
+from backfill_assets.planning.stages import SnapshotHistory, begins_with, settled_in
 
 FIRST = date(2026, 1, 1)
 DAYS = [FIRST + timedelta(days=n) for n in range(12)]

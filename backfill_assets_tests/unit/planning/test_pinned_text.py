@@ -13,9 +13,8 @@ from backfill_assets.calendar.partitions import Grain
 from backfill_assets.ledger.bases import without_pins
 from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition, Proof
-from backfill_assets.planning.policy import USUAL_POLICY
-from backfill_assets.planning.reads import MoreDays
+from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, MoreDays, PinnedInput, PinnedPartition, Proof
+from backfill_assets.planning.safeguards import USUAL_POLICY
 
 TRAPS = ['"inputs":[{"argument":', '"partitions":[[', ']],"table":', '"]]', "]", "plain"]
 WORDS = st.lists(st.sampled_from(TRAPS), min_size=1, max_size=4).map("".join)

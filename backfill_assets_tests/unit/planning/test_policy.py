@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Domain, Policy, Reference
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.policy import Cause, Demand, demand, every
+from backfill_assets.planning.safeguards import Cause, Demand, demand, every
 from backfill_assets.publication.approvers import parse_approvers
 from backfill_assets.publication.errors import members
 from backfill_assets_tests.support.declared import source

@@ -18,13 +18,23 @@ from backfill_assets.calendar.windows import AnyWindow, Window
 from backfill_assets.gates.judge import warm_up_verdict
 from backfill_assets.gates.measured import Measured, Proven
 from backfill_assets.ledger.findings import Finding, SampledRow
-from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest, configuration_of
-from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
-from backfill_assets.planning.proof import ProofTerms, longer_reads, pinned_by, plan_proof
-from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of
-from backfill_assets.planning.stages import Prove, Recomputation, computing, measuring
+from backfill_assets.planning.manifest_parts import MoreDays, PinnedInput, PinnedPartition, Proof
+from backfill_assets.planning.stages import (
+    ProofTerms,
+    Prove,
+    Reads,
+    Recomputation,
+    chunks_of,
+    computing,
+    longer_reads,
+    measuring,
+    more_days,
+    pinned_by,
+    plan_proof,
+    reads_of,
+)
 from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.report.words.stages import stage_words
 from backfill_assets.report.words.verdicts import more_days_words, verdict_words

@@ -10,10 +10,9 @@ import pytest
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.calendar.windows import Window
 from backfill_assets.core.errors import MissingInput
-from backfill_assets.planning.chosen_references import AskedReferences
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, ReferenceSemantics
-from backfill_assets.planning.request import Plan, PlanRequest, Staged, whole_table
+from backfill_assets.planning.request import AskedReferences, Plan, PlanRequest, Staged, whole_table
 from backfill_assets_tests.unit.planning.test_estimates import FIRST, LAST, MIDDLE, Accepted, graph_of, plan_of
 
 GRAPH = graph_of(Window(days_back=1))

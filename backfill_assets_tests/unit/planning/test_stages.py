@@ -17,16 +17,15 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.kinds.expire import Expire, RetentionRule
-from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
-from backfill_assets.planning.policy import Demand
-from backfill_assets.planning.proof import ProofTerms
-from backfill_assets.planning.reasons import Cause, Reason
+from backfill_assets.planning.manifest_parts import Cause, Kind, Limits, Mode, Reason
 from backfill_assets.planning.request import AskedLimits, Plan
 from backfill_assets.planning.restatement import PlannedSet
+from backfill_assets.planning.safeguards import Demand
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.planning.stages import (
     Agree,
     Notify,
+    ProofTerms,
     Prove,
     Stage,
     Swap,

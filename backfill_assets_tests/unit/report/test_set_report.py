@@ -11,7 +11,7 @@ from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.next_steps import Command, do, read_first, step
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.reasons import Cause, Reason
+from backfill_assets.planning.manifest_parts import Cause, Reason
 from backfill_assets.planning.sets import Phases
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.not_known import RejectedRecords

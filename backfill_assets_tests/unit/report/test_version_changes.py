@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.ledger.provenance import DerivedProvenance
-from backfill_assets.planning.reasons import Cause, Reason
+from backfill_assets.planning.manifest_parts import Cause, Reason
 from backfill_assets.report.releases import differences
 from backfill_assets.report.words.plans import brought_along_words, changed_by_table, changed_words
 from backfill_assets.report.words.staleness import NEW_VERSION

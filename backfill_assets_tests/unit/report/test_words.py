@@ -13,10 +13,10 @@ from backfill_assets.gates.judge import Verdict
 from backfill_assets.gates.measured import MergedPartition
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import TRANSITIONS
-from backfill_assets.planning.estimates import Basis, Estimate
-from backfill_assets.planning.policy import A_PERSON, Demand, Policy, Rule
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
+from backfill_assets.planning.safeguards import A_PERSON, Demand, Policy, Rule
 from backfill_assets.planning.stages import Agree
+from backfill_assets.planning.state import Estimate, EstimateBasis
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.report.upkeep import LEFT_ALONE, WHY
 from backfill_assets.report.words.plans import basis_words
@@ -100,9 +100,9 @@ def test_what_is_left_out_names_the_input_that_it_lacks() -> None:
 
 @pytest.mark.parametrize(
     ("basis", "said"),
-    [(Basis.EARLIER_RUNS, "the latest 2 runs of this table"), (Basis.INPUT_ROWS, "one row for every")],
+    [(EstimateBasis.EARLIER_RUNS, "the latest 2 runs of this table"), (EstimateBasis.INPUT_ROWS, "one row for every")],
 )
-def test_an_estimate_says_what_it_rests_on(basis: Basis, said: str) -> None:
+def test_an_estimate_says_what_it_rests_on(basis: EstimateBasis, said: str) -> None:
     assert basis_words(Estimate(rows={}, size_bytes=None, seconds=None, based_on=basis, runs=2)).startswith(said)
 
 

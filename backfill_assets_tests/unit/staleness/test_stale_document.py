@@ -11,7 +11,7 @@ from rich.console import Console
 
 from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.cli.terminal import view
-from backfill_assets.planning.reasons import Cause, Reason
+from backfill_assets.planning.manifest_parts import Cause, Reason
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stale import stale_document, stale_page
 from backfill_assets.report.words.staleness import stale_words

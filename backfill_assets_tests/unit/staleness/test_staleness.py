@@ -13,8 +13,7 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest import configuration_of
-from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
-from backfill_assets.planning.reasons import Cause, Reason, together
+from backfill_assets.planning.manifest_parts import Cause, PinnedReference, Reason, ReferenceSemantics, together
 from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.decide import CurrentState, ReferenceDiff, find_stale

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from backfill_assets.calendar.partitions import days_of
 from backfill_assets.planning.graph import TableInput, TableNode
 from backfill_assets.planning.impact import impact
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets_tests.support.graph_examples import every_partition, inputs_of, is_complete
 from backfill_assets_tests.support.published_world import FACTS, World, happenings, worlds
 

@@ -27,7 +27,7 @@ import pytest
 
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.transforms.apply import nothing_asked
-from backfill_assets.transforms.definitions import Sources
+from backfill_assets.transforms.statements import Sources
 
 _HOLDER = Path(__file__).parents[3]
 SOURCES = Sources(

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from backfill_assets.domain import Domain
 from backfill_assets.examples.enforcement_sla import DOMAIN as EXAMPLE
 from backfill_assets.transforms.code import DomainCode
-from backfill_assets.transforms.definitions import Sources
+from backfill_assets.transforms.statements import Sources
 from backfill_assets.transforms.values import Encoding
 from backfill_assets_tests.unit.transforms.test_determined import DOMAIN, NAME, SALES
 
