@@ -12,7 +12,7 @@ from backfill_assets.application.parts import stages
 from backfill_assets.application.repair import AsRecorded, Repair, lost_versions, repair_of
 from backfill_assets.application.terms import gate_code, present_terms, terms_of
 from backfill_assets.calendar.partitions import Partitions, days_in, days_of
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.identity import FileSet, fields_of
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable
@@ -21,7 +21,7 @@ from backfill_assets.landing.days import rejecting
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.errors import IncompleteWindows, KeepsEverySnapshot, NoPhases, NoPilot
+from backfill_assets.planning.errors import IncompleteWindows, NoPhases, NoPilot
 from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.expire import Expire
@@ -213,7 +213,14 @@ def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:
     require_person("the requester", one_line("the requester", by))
     table = ws.domain.derived_table(name)
     if table.keep is None:
-        raise KeepsEverySnapshot(table=table.name, has_snapshots=table.state is not None)
+        raise Refused.coded(
+            "keeps_every_snapshot",
+            "{table} does not declare which snapshots it keeps, so that none expires.",
+            then="name a table that keeps state: only its partitions are snapshots"
+            if table.state is None
+            else "declare it in {table}: reads_self(keep=RetentionRule(days=90, then='month'))",
+            table=table.name,
+        )
     expire, terms = Expire(keep=table.keep), terms_of(ws, table, table.version, computes=False)
     terms = replace(
         terms,

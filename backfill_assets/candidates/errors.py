@@ -61,23 +61,11 @@ class NotStageable(OfRun, IllegalTransition):
 
 
 @sentence
-class CostsMore(OfRun, OfManifest, ContractBroken):
-    """run {run_id} has cost {core_seconds:,.1f} core seconds where its manifest allows {most:,.1f}."""
+class OverLimit(OfRun, OfManifest, ContractBroken):
+    """run {run_id} {found} where its manifest allows {most}."""
 
-    core_seconds: float
-    most: float
-
-    @property
-    def advice(self) -> Advice:
-        return fix_and_plan_again(self.manifest, needs_more=True)
-
-
-@sentence
-class TooManyRows(OfRun, OfManifest, ContractBroken):
-    """run {run_id} staged {rows:,} rows where its manifest allows {most:,}."""
-
-    rows: int
-    most: int
+    found: str
+    most: str
 
     @property
     def advice(self) -> Advice:

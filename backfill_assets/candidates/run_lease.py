@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.candidates.errors import CostsMore, SparkStopped, TooManyRows
+from backfill_assets.candidates.errors import OverLimit, SparkStopped
 from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.columns import in_sql
@@ -133,7 +133,7 @@ def _stopped_by(error: BackfillError) -> Mapping[str, StoppedBy]:
     match error:
         case CodeBroken() | SparkStopped(is_final=True):
             return {STOPPED_BY: StoppedBy.CODE}
-        case CostsMore() | TooManyRows():
+        case OverLimit():
             return {STOPPED_BY: StoppedBy.LIMIT}
         case _:
             return {}

@@ -26,7 +26,7 @@ from backfill_assets.candidates.compute import (
     require_same_code,
     source_rows,
 )
-from backfill_assets.candidates.errors import CostsMore, NotStageable, TooManyRows
+from backfill_assets.candidates.errors import NotStageable, OverLimit
 from backfill_assets.candidates.expiring import without_rows
 from backfill_assets.candidates.failing_rows import require_determined_gates
 from backfill_assets.candidates.inputs import (
@@ -284,12 +284,13 @@ def _require_within_limits(manifest: Manifest, tx: ReadTransaction, tariff: Tari
     limits = manifest.limits
     rows = 0 if limits.max_rows is None else tx.candidates.row_count(manifest.run_id)
     if limits.max_rows is not None and rows > limits.max_rows:
-        raise TooManyRows(run_id=manifest.run_id, rows=rows, most=limits.max_rows, manifest=manifest)
+        found, most = f"staged {rows:,} rows", f"{limits.max_rows:,}"
+        raise OverLimit(run_id=manifest.run_id, found=found, most=most, manifest=manifest)
     if limits.max_cost is not None:
         spent = tariff.spent(sum(tx.candidates.core_seconds(manifest.run_id).values())).core_seconds
         if spent > limits.max_cost.core_seconds:
-            most = limits.max_cost.core_seconds
-            raise CostsMore(run_id=manifest.run_id, core_seconds=spent, most=most, manifest=manifest)
+            found, most = f"has cost {spent:,.1f} core seconds", f"{limits.max_cost.core_seconds:,.1f}"
+            raise OverLimit(run_id=manifest.run_id, found=found, most=most, manifest=manifest)
 
 
 def _stage_rows(work: Staging, stage: Compute) -> int:

@@ -235,17 +235,6 @@ class StreamDenied(OfStream, Because, Refused):
 
 
 @sentence
-class OtherHostKey(OfStream, Refused):
-    """{name} shows another host key than its declaration has, {found}: nothing was sent to it.
-
-    Next: ask who runs the server whether its key was replaced; if so, declare the new one as host_key, else another
-    machine may answer in its place
-    """
-
-    found: str
-
-
-@sentence
 class RangeExpired(OfStream, Refused):
     """partition {partition} of {name} begins at {held_from}{since}, so that what was before it has expired{missing}:
     nothing was read."""
@@ -342,60 +331,15 @@ class RecordsMissing(Refused):
 
 
 @sentence
-class NothingWhole(OfStream, Refused):
-    """{name} holds changes, and no present state that a snapshot could read.
-
-    Next: to read what is new: [last=now]
-    """
-
-
-@sentence
-class NoSnapshot(OfStream, Refused):
-    """{name} was never captured, and its changes begin with a snapshot.
-
-    Next: read everything anew: [snapshot=True]
-    """
-
-
-@sentence
-class NotByTime(OfStream, Refused):
-    """changes of {name} are not found by their time: a capture continues where the last one ended.
-
-    Next: to read what is new: [last=now]
-    """
-
-
-@sentence
 class CannotBeCaptured(OfStream, Because, Refused):
     """{name} cannot be captured: {why}."""
 
 
 @sentence
-class ChangesGone(OfStream, Because, Refused):
-    """the changes of {name} from {expected_from} on are gone: {why}.
+class NotOffered(OfStream, Because, Refused):
+    """{name} {why}.
 
-    Next: read everything anew: [snapshot=True]
-    """
-
-    expected_from: str
-
-
-@sentence
-class UnknownValue(OfStream, Refused):
-    """a change of {name} at {position} left {column} as it was, and does not say what that is.
-
-    Next: read everything anew: [snapshot=True]
-    """
-
-    column: str
-    position: str
-
-
-@sentence
-class NoPeriod(OfStream, Refused):
-    """{name} cannot be asked for a period: a capture reads everything that it has now.
-
-    Next: leave out the days: [last=now]
+    Next: to read what is new: [last=now]
     """
 
 

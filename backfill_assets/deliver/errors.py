@@ -18,13 +18,6 @@ class NotReplayable(OfTable, Refused):
 
 
 @sentence
-class InputsChanged(Refused):
-    """{what} changed after the replay was planned."""
-
-    what: str
-
-
-@sentence
 class ReplayFailed(Because, Refused):
     """replay {replay_id} failed, so its target is incomplete: {why}.
 

@@ -24,9 +24,9 @@ from backfill_assets.capture.errors import NotAsCaptured
 from backfill_assets.capture.families import captured_by
 from backfill_assets.capture.json_members import quoted
 from backfill_assets.capture.landed_files import landing_files, landing_place
-from backfill_assets.core.errors import BackfillError, Retryable
+from backfill_assets.core.errors import BackfillError, Refused, Retryable
 from backfill_assets.core.identity import document_digest
-from backfill_assets.deliver.errors import InputsChanged, ReplayFailed
+from backfill_assets.deliver.errors import ReplayFailed
 from backfill_assets.deliver.sinks import Headers, Outgoing, Replays, milliseconds
 from backfill_assets.domain import DerivedTable, Operation, SourceTable
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, UNKNOWN_SINCE, VALID_FROM, VALID_UNTIL, UnknownKeys
@@ -452,9 +452,9 @@ class OutgoingRecords:
         assert table.replay is not None, "what declares no replay is not sent"
         held = HeldRows(ws=self.ws, table=table, parts=replay.parts, period=replay.period)
         if replay.contract != contract_sent(self.ws, table):
-            raise InputsChanged(what=f"the columns of {table.name}")
+            raise _changed(f"the columns of {table.name}")
         if any(part.kind is PartKind.GONE and held.gone()[1] != part.digest for part in replay.parts):
-            raise InputsChanged(what=f"what landed of {table.name}")
+            raise _changed(f"what landed of {table.name}")
         versions = self._partitions()
         newest = f"{table.name}@{_newest(versions)}"
         of_keys = (
@@ -494,3 +494,7 @@ class OutgoingRecords:
 
 def _newest(versions: Mapping[date, PartitionVersion]) -> int:
     return max((each.delta_version for each in versions.values()), default=0)
+
+
+def _changed(what: str) -> Refused:
+    return Refused.coded("replay_inputs_changed", "{what} changed after the replay was planned.", what=what)

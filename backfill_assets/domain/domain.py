@@ -18,10 +18,10 @@ from typing import Any, Protocol
 from backfill_assets.calendar.partitions import DayRange, Days, Grain
 from backfill_assets.calendar.windows import SAME_DAYS
 from backfill_assets.core.declaring import declared, meant, shown
-from backfill_assets.core.errors import BackfillError, InvalidDeclaration
+from backfill_assets.core.errors import BackfillError, InvalidDeclaration, UnknownName
 from backfill_assets.domain.breakdown import check_measures
 from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, require_columns, wrong
-from backfill_assets.domain.errors import DomainNotLoaded, NotPlanned
+from backfill_assets.domain.errors import DomainNotLoaded
 from backfill_assets.domain.failing_rows import Failing
 from backfill_assets.domain.gates import columns_in, require_kind
 from backfill_assets.domain.sources import SourceTable
@@ -190,7 +190,14 @@ class Domain:
         """
         table = self.table(name)
         if isinstance(table, SourceTable):
-            raise NotPlanned(table=table.name, days=days)
+            raise UnknownName.coded(
+                "source_is_not_planned",
+                "{table} is a source table; it is built from landed files, not planned.",
+                then="[load {short} days={days} by=NAME]" if days else "",
+                table=table.name,
+                days=days,
+                short=table.short_name,
+            )
         return table
 
     def source_table(self, name: str) -> SourceTable:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from backfill_assets.calendar.partitions import Days
-from backfill_assets.core.about import Because, OfRun, OfTable
-from backfill_assets.core.errors import ContractBroken, InvalidDeclaration, UnknownName, sentence
+from backfill_assets.core.about import Because, OfRun
+from backfill_assets.core.errors import ContractBroken, InvalidDeclaration, sentence
 from backfill_assets.core.next_steps import Advice
 from backfill_assets.planning.manifest import Manifest, OfManifest
 from backfill_assets.planning.next_steps import fix_and_plan_again
@@ -18,17 +17,6 @@ class DomainNotLoaded(Because, InvalidDeclaration):
     """
 
     module: str
-
-
-@sentence
-class NotPlanned(OfTable, UnknownName):
-    """{table} is a source table; it is built from landed files, not planned."""
-
-    days: Days | None
-
-    @property
-    def advice(self) -> str | None:
-        return "[load {short} days={days} by=NAME]" if self.days else None
 
 
 @sentence

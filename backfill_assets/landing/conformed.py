@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.core.columns import needs_rule
-from backfill_assets.core.errors import ContractBroken
+from backfill_assets.core.errors import ContractBroken, MissingInput
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Csv, Operation, SourceTable
@@ -33,7 +33,6 @@ from backfill_assets.files.recorded import altered
 from backfill_assets.lake.checksums import row_hash
 from backfill_assets.lake.row_values import first_characters
 from backfill_assets.lake.staging import described_files
-from backfill_assets.landing.errors import ConformedChanged, ReadAsOtherColumns
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
 from backfill_assets.landing.record_rules import REASON, TAKEN, Bounds, counts_taken, has_key, judged
 from backfill_assets.ledger.imports import ImportRecord
@@ -204,16 +203,21 @@ def require_as_recorded(landing: Files, source: SourceTable, imports: Sequence[I
     """Refuses imports whose conformed files are not those that the ledger recorded when they landed.
 
     Raises:
-        ConformedChanged: They are gone, or have other bytes.
+        MissingInput: They are gone, or have other bytes.
     """
     if altered(landing, (file for record in imports if record.conformed for file in record.conformed.files)):
         record, (why, *_) = next((r, found) for r in imports if (found := changes_of(landing, r)))
-        raise ConformedChanged(
+        raise MissingInput.coded(
+            "conformed_changed",
+            "the conformed records of {import_id}, from which rows are computed, are not those that were written "
+            "when it landed: {why}.",
+            then="restore the file from a copy"
+            if record.format == STATEMENT
+            else "[land {source} {path} on_duplicate=reprocess by=NAME]",
             import_id=record.import_id,
             path=str(landing.place / record.stored_path),
             source=source.short_name,
             why=why,
-            is_statement=record.format == STATEMENT,
         )
 
 
@@ -283,15 +287,22 @@ class ConformedRecords:
             source: The version of the contract in which they are read.
 
         Raises:
-            ConformedChanged: Recorded files are gone, or have other bytes.
+            MissingInput: Recorded files are gone, or have other bytes.
         """
         require_as_recorded(self.landing, self.source, imports)
         if other := with_other_columns(self.landing, self.source, imports):
-            raise ReadAsOtherColumns(
+            is_statement = other[0].format == STATEMENT
+            raise MissingInput.coded(
+                "read_as_other_columns",
+                "{import_id} ({path}) {has} columns that {table} no longer declares, or declares with another type.",
+                then="declare the key as it was, or the source under a new name"
+                if is_statement
+                else "[land {short} again_as_declared=True by=NAME]",
                 import_id=other[0].import_id,
                 path=other[0].original_path,
                 table=self.source.name,
-                is_statement=other[0].format == STATEMENT,
+                has="names keys by" if is_statement else "was read into",
+                short=self.source.short_name,
             )
         schema = conformed_schema(source)
         stated = [record for record in imports if record.format == STATEMENT]

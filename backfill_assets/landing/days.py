@@ -11,11 +11,11 @@ from backfill_assets.calendar.local_days import newest_date
 from backfill_assets.calendar.partitions import ONE_DAY, DayRange, Grain, Partitions, compress, plausible_gaps
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.errors import NothingLanded, RejectedOf, RejectedThere
+from backfill_assets.landing.errors import NothingLanded, RejectedOf, records_rejected
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.states import COUNTING, EVER_VISIBLE, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.next_steps import joined, loads
+from backfill_assets.planning.next_steps import joined, loads, read_rejected_anew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +185,17 @@ def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[da
     if of_rejected and of_rejected != declared:
         # Whoever declares them alone has seen that records of them were rejected.
         rejected = tuple(each for each in rejected_of(tx, table, of_rejected) if each.of_days)
-        raise RejectedThere(table=table.name, partitions=Partitions.of(Grain.DAILY, of_rejected), rejected=rejected)
+        raise Refused.coded(
+            "rejected_among_empty",
+            "{partitions} of {table} cannot be declared empty among other days: {records} {were} rejected there.",
+            then="{read_anew}; where nothing happened all the same, declare these days by themselves: {declared_empty}",
+            table=table.name,
+            partitions=Partitions.of(Grain.DAILY, of_rejected),
+            records=records_rejected(rejected),
+            were="was" if sum(each.of_days for each in rejected) == 1 else "were",
+            read_anew=read_rejected_anew(table.name, sorted(of_rejected), [each.import_id for each in rejected]),
+            declared_empty=joined(loads(table.name, sorted(of_rejected), empty=True)),
+        )
     if silent := [day for day in unexplained_days(tx, table, days) if day not in declared]:
         missing = Partitions.of(Grain.DAILY, silent)
         are_gaps = set(silent) <= set(missing_days(tx, table))

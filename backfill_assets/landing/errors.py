@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.calendar.partitions import Grain, OfPartitions, Partitions, compress, count_of
+from backfill_assets.calendar.partitions import Grain, Partitions, compress, count_of
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.core.next_steps import NAME, Advice, Command, NextStep, do, step
-from backfill_assets.planning.next_steps import joined, land_or_declare_empty, loads, read_rejected_anew
+from backfill_assets.core.next_steps import NAME, Advice, Command, do, step
+from backfill_assets.planning.next_steps import joined, land_or_declare_empty, loads
 
 _MOST_FILES = 3
 """So many files are named in a sentence."""
@@ -132,34 +132,6 @@ class WithdrawsTooMuch(errors.Refused):
 
 
 @sentence
-class NothingToRestore(Because, errors.Refused):
-    """{import_id} withdrew {why}.
-
-    Next: [status]
-    """
-
-    import_id: str
-
-
-@sentence
-class WrongKey(OfTable, Because, errors.Refused):
-    """{why}."""
-
-    key: tuple[str, ...]
-    missing: str | None = None
-
-    @property
-    def advice(self) -> str:
-        if self.missing is not None:
-            return "add [key={missing}=VALUE]"
-        return "name a column of the key: [key={first}=VALUE]"
-
-    @property
-    def first(self) -> str:
-        return self.key[0]
-
-
-@sentence
 class NotCurrent(OfTable, errors.Refused):
     """{key} of {table} {why}."""
 
@@ -201,32 +173,6 @@ def records_rejected(found: Sequence[RejectedOf]) -> str:
 
 
 @sentence
-class RejectedThere(OfTable, OfPartitions, errors.Refused):
-    """{partitions} of {table} cannot be declared empty among other days: {records} {were} rejected there.
-
-    Next: {read_anew}; where nothing happened all the same, declare these days by themselves: {loaded}
-    """
-
-    rejected: tuple[RejectedOf, ...]
-
-    @property
-    def records(self) -> str:
-        return records_rejected(self.rejected)
-
-    @property
-    def were(self) -> str:
-        return "was" if sum(each.of_days for each in self.rejected) == 1 else "were"
-
-    @property
-    def read_anew(self) -> NextStep:
-        return read_rejected_anew(self.table, self.partitions.days, [each.import_id for each in self.rejected])
-
-    @property
-    def loaded(self) -> NextStep:
-        return joined(loads(self.table, self.partitions.days, empty=True))
-
-
-@sentence
 class NothingLanded(OfTable, errors.MissingInput):
     """{nothing} has landed for {missing} of {dates}, and these days are not declared empty{but}."""
 
@@ -263,23 +209,6 @@ class NothingLanded(OfTable, errors.MissingInput):
             "land the missing files; if nothing happened on any missing day, declare it with "
             "[load {short} missing=True empty=True reason=WHY by=NAME]"
         )
-
-
-@sentence
-class ConformedChanged(Because, errors.MissingInput):
-    """the conformed records of {import_id}, from which rows are computed, are not those that were written when it
-    landed: {why}."""
-
-    import_id: str
-    path: str
-    source: str
-    is_statement: bool
-
-    @property
-    def advice(self) -> str:
-        if self.is_statement:
-            return "restore the file from a copy"
-        return "[land {source} {path} on_duplicate=reprocess by=NAME]"
 
 
 @sentence
@@ -366,22 +295,3 @@ class NotReadAnew(errors.BackfillError):
         others, short = ",".join(self.others), self.source.rpartition(".")[2]
         again = do(Command.LAND, short, again_as_declared=True, imports=others, by=NAME)
         return step(first, "; to read the others anew without them: ", again)
-
-
-@sentence
-class ReadAsOtherColumns(OfTable, errors.MissingInput):
-    """{import_id} ({path}) {has} columns that {table} no longer declares, or declares with another type."""
-
-    import_id: str
-    path: str
-    is_statement: bool
-
-    @property
-    def has(self) -> str:
-        return "names keys by" if self.is_statement else "was read into"
-
-    @property
-    def advice(self) -> str:
-        if self.is_statement:
-            return "declare the key as it was, or the source under a new name"
-        return "[land {short} again_as_declared=True by=NAME]"

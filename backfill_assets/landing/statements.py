@@ -26,7 +26,7 @@ from backfill_assets.domain.operations import OPERATION
 from backfill_assets.landing.attempt import Landed, Landing, landed_now
 from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, RESTORES, conformed_schema
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.errors import NotCurrent, NothingToRestore, Values, WrongKey
+from backfill_assets.landing.errors import NotCurrent, Values
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.key_versions import (
@@ -103,8 +103,14 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
             record = tx.imports.get(import_id)
             statements = [each for each in tx.imports.records(work.source.name, COUNTING) if each.format == STATEMENT]
         if record not in statements:
-            why = f"({record.original_path}) is not a withdrawal of {work.source.name}"
-            raise NothingToRestore(import_id=import_id, why=why)
+            raise Refused.coded(
+                "not_a_withdrawal",
+                "{import_id} ({path}) is not a withdrawal of {table}.",
+                then="[status]",
+                import_id=import_id,
+                path=record.original_path,
+                table=work.source.name,
+            )
         chosen = columns_condition(work, key)
         keys = work.records.valid(statements)
         restored = keys.where(F.col(RESTORES) == import_id).select(*work.source.key)
@@ -112,8 +118,13 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
         left = keys.where(is_of_it & chosen).select(*work.source.key)
         left = left.join(restored, on=list(work.source.key), how="left_anti")
         if not left.limit(1).count():
-            why = f"withdrew no such key of {work.source.name} that is not restored already"
-            raise NothingToRestore(import_id=import_id, why=why)
+            raise Refused.coded(
+                "nothing_to_restore",
+                "{import_id} withdrew no such key of {table} that is not restored already.",
+                then="[status]",
+                import_id=import_id,
+                table=work.source.name,
+            )
         document = {"statement": "restoration", "restores": import_id, "key": dict(key)}
         statement = Statement(title=f"restoration of {import_id}", document=document, reason=reason)
         return _state(work, statement, left, Operation.RESTORE, restores=import_id)
@@ -192,11 +203,24 @@ def _state(
 def require_key(source: SourceTable, key: Mapping[str, str], *, complete: bool) -> None:
     """Refuses columns that are not of the key of a source or, when all are needed, a key that lacks one."""
     if strange := [name for name in key if name not in source.key]:
-        why = f"{strange[0][:_QUOTED]} is not of the key of {source.name}, which is {', '.join(source.key)}"
-        raise WrongKey(table=source.name, key=source.key, why=why)
+        raise Refused.coded(
+            "not_of_key",
+            "{column} is not of the key of {table}, which is {key}.",
+            then="name a column of the key: [key={first}=VALUE]",
+            table=source.name,
+            key=source.key,
+            column=strange[0][:_QUOTED],
+            first=source.key[0],
+        )
     if complete and (missing := [name for name in source.key if name not in key]):
-        why = f"the key of {source.name} is {', '.join(source.key)}, and no value of {missing[0]} is given"
-        raise WrongKey(table=source.name, key=source.key, missing=missing[0], why=why)
+        raise Refused.coded(
+            "key_incomplete",
+            "the key of {table} is {key}, and no value of {missing} is given.",
+            then="add [key={missing}=VALUE]",
+            table=source.name,
+            key=source.key,
+            missing=missing[0],
+        )
 
 
 def require_columns(source: SourceTable, values: Mapping[str, str]) -> None:

@@ -25,11 +25,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, Programm
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from backfill_assets.core.errors import DiskFull, OutcomeUnknown, is_full_disk
+from backfill_assets.core.errors import DiskFull, OutcomeUnknown, PackageMissing, is_full_disk
 from backfill_assets.core.lease import doing_of, this_process, who_locks
 from backfill_assets.core.privileges import NO_PRIVILEGE, NO_SCHEMA, missing_grant
 from backfill_assets.core.progress import waiting
-from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, ReadOnly, Unavailable, Unusable
+from backfill_assets.ledger.errors import LedgerUrl, ReadOnly, Unavailable, Unusable
 
 WAIT_SECONDS = 60
 """How long a writer waits for its turn. Nothing slow happens inside a transaction, so this is never about patience."""
@@ -100,7 +100,9 @@ def connect_engine(url: str) -> Engine:
             pool_timeout=WAIT_SECONDS,
         )
     except ModuleNotFoundError as error:
-        raise DriverMissing(setting="BACKFILL_LEDGER_URL", package=str(error.name)) from error
+        raise PackageMissing(
+            what="BACKFILL_LEDGER_URL, unless it names SQLite,", package=str(error.name), extra="postgres"
+        ) from error
 
 
 _WRITER_BYTE = 120

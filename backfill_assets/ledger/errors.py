@@ -6,7 +6,7 @@ What cannot happen unless a caller of the ledger contradicts itself is a plain `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfSet, OfTable
@@ -23,17 +23,6 @@ class LedgerUrl(Because, errors.Refused):
 
     Next: set BACKFILL_LEDGER_URL to something like sqlite:////srv/backfill/ledger.db or postgresql://user@host/database
     """
-
-
-@sentence
-class DriverMissing(errors.Refused):
-    """{setting} names PostgreSQL, and the package {package} is not installed.
-
-    Next: pip install 'backfill-assets[[postgres]]', or let {setting} name SQLite
-    """
-
-    setting: str
-    package: str
 
 
 @sentence
@@ -158,24 +147,13 @@ def loosened_words(names: Sequence[str], unsure: Sequence[str] = ()) -> str:
 
 
 @sentence
-class AlreadyShown(OfTable, errors.IllegalTransition):
-    """{act} of {table} cannot be: readers of {name} are shown it.
+class ActRefused(Because, errors.IllegalTransition):
+    """{act} {why}.
 
     Next: [shadow status {name}]
     """
 
     act: str
-    name: str
-
-
-@sentence
-class NotTheLast(Because, errors.IllegalTransition):
-    """{act_id} cannot be undone: it {why}.
-
-    Next: [shadow status {name}]
-    """
-
-    act_id: str
     name: str
 
 
@@ -391,24 +369,3 @@ class TableBusy(OfRun, OfPublication, OfTable, errors.IllegalTransition):
     """
 
     action: str
-
-
-@sentence
-class OtherVersions(OfRun, OfTable, errors.TargetChanged):
-    """{table} is not what was expected, for {which}: expected version {expected} of {first}, found {found}."""
-
-    partitions: tuple[date, ...]
-    which: str
-    expected: int
-    found: int
-    is_rollback: bool
-
-    @property
-    def first(self) -> date:
-        return self.partitions[0]
-
-    @property
-    def advice(self) -> str:
-        if self.is_rollback:
-            return "[history {table}]; roll back the later publication first"
-        return "[run {run_id}], which compares it with what is published now"

@@ -17,7 +17,7 @@ from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.errors import IllegalTransition, NotApproved, TargetChanged
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger.approvals import ApprovalSteps, row_without_approval, with_approval
-from backfill_assets.ledger.errors import AlreadyShown, NotTheLast, loosened_words
+from backfill_assets.ledger.errors import ActRefused, loosened_words
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.queries import Queries, batches, read_as, row_of
 from backfill_assets.ledger.recorded_text import one_line, required_text
@@ -386,7 +386,7 @@ class TableActWrites(TableActReads, Writes):
         """
         shown = self.shown(name)
         if act in (TableAct.CUT_OVER, TableAct.RETIRE) and shown == table:
-            raise AlreadyShown(name=name, table=table, act=act)
+            raise _already_shown(act, table, name)
         self.require_kept(table)
         number = self._highest(table_acts.c.number) + 1
         record = ActRecord(
@@ -459,7 +459,7 @@ class TableActWrites(TableActReads, Writes):
                     found=shown,
                 )
             if found.act is TableAct.RETIRE and shown == found.table:
-                raise AlreadyShown(name=found.name, table=found.table, act=found.act)
+                raise _already_shown(found.act, found.table, found.name)
         also = {"done_at": self._log.now, "done_sequence": self._log.next_sequence}
         move_act(self._log, act_id, ActState.DONE, "act_done", by, {"table": found.table}, also)
         return self.get(act_id)
@@ -474,15 +474,20 @@ class TableActWrites(TableActReads, Writes):
         """
         found = self.get(act_id)
         if found.act is not TableAct.CUT_OVER:
-            raise NotTheLast(act_id=act_id, name=found.name, why="is not a cut-over")
+            raise ActRefused(act=act_id, name=found.name, why="cannot be undone: it is not a cut-over")
         if found.state is ActState.DONE:
             last = self.last_cut_over(found.name)
             if last is None or last.act_id != act_id:
-                raise NotTheLast(act_id=act_id, name=found.name, why=f"was followed by {last and last.act_id}")
+                why = f"cannot be undone: it was followed by {last and last.act_id}"
+                raise ActRefused(act=act_id, name=found.name, why=why)
             self.require_kept(found.from_table)
         payload = {"table": found.from_table, "reason": required_text("the reason", reason)}
         move_act(self._log, act_id, ActState.UNDONE, "act_undone", by, payload, {"undone_at": self._log.now})
         return self.get(act_id)
+
+
+def _already_shown(act: TableAct, table: str, name: str) -> ActRefused:
+    return ActRefused(act=f"{act} of {table}", name=name, why=f"cannot be: readers of {name} are shown it")
 
 
 def move_act(

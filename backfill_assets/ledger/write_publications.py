@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from sqlalchemy import insert, or_, select
 
-from backfill_assets.core.errors import MissingInput, Refused
+from backfill_assets.core.errors import MissingInput, Refused, TargetChanged
 from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence, plain
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import POLICY
@@ -161,14 +161,18 @@ class PublicationWrites(PublicationChecks, Writes):
             other.update(c.partition for c in intent.changes if not _can_be_restored(c, versions, repaired))
         if other:
             first = min(other)
-            raise errors.OtherVersions(
+            raise TargetChanged.coded(
+                "other_versions",
+                "{table} is not what was expected, for {which}: expected version {expected} of {first}, found {found}.",
+                then="[history {table}]; roll back the later publication first"
+                if intent.action is Action.ROLLBACK
+                else "[run {run_id}], which compares it with what is published now",
                 run_id=intent.run_id,
                 table=intent.table,
-                partitions=tuple(sorted(other)),
                 which=first_few(sorted(other)),
                 expected=expected[first],
                 found=accepted.get(first, 0),
-                is_rollback=intent.action is Action.ROLLBACK,
+                first=first,
             )
 
     def _states_of_versions(self, intent: PublicationIntent) -> Versions:

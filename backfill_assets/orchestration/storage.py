@@ -20,9 +20,9 @@ from typing import Any
 
 from dagster import AssetKey, DagsterInstance, EventLogEntry, Field, Noneable, StringSource, __version__
 
+from backfill_assets.core.errors import PackageMissing
 from backfill_assets.core.local_files import keep_private
 from backfill_assets.core.settings import Settings
-from backfill_assets.ledger.errors import DriverMissing
 from backfill_assets.orchestration.dagster_internals import (
     ConfigurableClassData,
     DagsterSqliteStorage,
@@ -84,7 +84,9 @@ def _postgres_storage(url: str, inst_data: ConfigurableClassData) -> DagsterStor
     try:
         from backfill_assets.orchestration.postgres import open_storage
     except ModuleNotFoundError as error:
-        raise DriverMissing(setting="BACKFILL_DAGSTER_URL", package=str(error.name)) from error
+        raise PackageMissing(
+            what="BACKFILL_DAGSTER_URL, unless it names SQLite,", package=str(error.name), extra="postgres"
+        ) from error
     return open_storage(url, inst_data)
 
 

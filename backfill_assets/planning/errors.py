@@ -22,7 +22,7 @@ from backfill_assets.calendar.partitions import (
 )
 from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
-from backfill_assets.core.next_steps import NAME, WHY, Advice, Command, Invocation, NextStep, Option, do, step
+from backfill_assets.core.next_steps import NAME, WHY, Advice, Command, Invocation, Option, do, step
 from backfill_assets.planning.next_steps import how_to_fill, joined
 
 
@@ -116,24 +116,6 @@ class NeverPublished(OfTable, OfPartitions, MissingInput):
 
 
 @sentence
-class AlreadyAccepted(OfTable, OfPartitions, Refused):
-    """{table} only adds partitions, and these have an accepted version: {partitions}."""
-
-    others: Partitions
-
-    @property
-    def advice(self) -> str:
-        corrected = "roll back the publication that added them, then plan them again: [history {table}]"
-        if not self.others.days:
-            return corrected
-        return f"plan those without one: {{planned}}; or, to correct them, {corrected}"
-
-    @property
-    def planned(self) -> NextStep:
-        return joined(_plans(self.table, [self.others]))
-
-
-@sentence
 class IncompleteWindows(OfTable, MissingInput):
     """{table} needs input days that have never been built: {lacking}."""
 
@@ -176,19 +158,6 @@ class IncompleteWindows(OfTable, MissingInput):
             return step(f"choose other days: {first} has {held.span}; or {how} first")
         filled = how_to_fill(first, lacking.grain, lacking.days, self.rejecting.get(first, ()))
         return filled if first in self.missing else step(behind, filled)
-
-
-@sentence
-class KeepsEverySnapshot(OfTable, Refused):
-    """{table} does not declare which snapshots it keeps, so that none expires."""
-
-    has_snapshots: bool
-
-    @property
-    def advice(self) -> str:
-        if not self.has_snapshots:
-            return "name a table that keeps state: only its partitions are snapshots"
-        return "declare it in {table}: reads_self(keep=RetentionRule(days=90, then='month'))"
 
 
 @sentence

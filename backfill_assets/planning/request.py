@@ -35,7 +35,7 @@ from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning import errors
-from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, NeverPublished
+from backfill_assets.planning.errors import IncompleteWindows, NeverPublished
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import complete_partitions, dependents_of, first_missing
 from backfill_assets.planning.kinds.change import Scope
@@ -532,7 +532,17 @@ def _require_something_to_reconcile(
 def _require_none_fixed(node: TableNode, partitions: Sequence[date], present: Mapping[date, AcceptedPartition]) -> None:
     if fixed := node.change.fixed(present.keys()):
         others = Partitions.of(node.grain, (partition for partition in partitions if partition not in fixed))
-        raise AlreadyAccepted(table=node.name, partitions=Partitions.of(node.grain, fixed), others=others)
+        raise Refused.coded(
+            "only_adds_partitions",
+            "{table} only adds partitions, and these have an accepted version: {partitions}.",
+            then="plan those without one: {planned}; or, to correct them, roll back the publication that added them, "
+            "then plan them again: [history {table}]"
+            if others.days
+            else "roll back the publication that added them, then plan them again: [history {table}]",
+            table=node.name,
+            partitions=Partitions.of(node.grain, fixed),
+            planned=joined(plans(node.name, node.grain, others)),
+        )
 
 
 def _base(

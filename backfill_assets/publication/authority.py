@@ -49,17 +49,12 @@ from backfill_assets.planning.safeguards import (
 )
 from backfill_assets.publication.approvers import WHO_APPROVES, Approvers
 from backfill_assets.publication.errors import (
-    ApprovalNotValid,
-    CommentMissing,
     Groups,
-    MayNotApproveAsked,
-    MayNotLeave,
-    MayNotRollBack,
-    MayNotSet,
     NoListOfApprovers,
     NotAgreed,
     NotAmongApprovers,
     NotTolerated,
+    ToApprove,
 )
 from backfill_assets.publication.verdict import brings_back_what_was_recorded
 from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_reference
@@ -255,13 +250,13 @@ def rollback_grounds(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecor
 
 def _rollback_grounds(ws: Workspace, tx: ReadTransaction, run: RunRecord, by: str) -> ApprovalGrounds | None:
     groups = standing_of(ws, tx, run.manifest.table).demand("backfill", run.manifest.terms).groups
-    return _grounds(ws, _require_member_of(ws, run, groups, by, MayNotRollBack), groups, by) if groups else None
+    return _grounds(ws, _require_member_of(ws, run, groups, by, "roll back"), groups, by) if groups else None
 
 
 def grounds_to_set(ws: Workspace, tx: ReadTransaction, table: str, by: str) -> ApprovalGrounds | None:
     """Why a person may set a table to what the ledger holds: whoever may approve its runs; None when anybody may."""
     groups, subject = demand_to_ask(ws, tx, table).groups, {"kind": "table", "name": table}
-    return _grounds(ws, require_member(ws, subject, table, groups, by, MayNotSet), groups, by) if groups else None
+    return _grounds(ws, require_member(ws, subject, table, groups, by, "set"), groups, by) if groups else None
 
 
 def tolerance_met(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Tolerance | None:
@@ -303,7 +298,7 @@ def grounds_to_leave(
             why = f"{moved[0]} was compared with rows that are no longer accepted"
             raise NotTolerated(run_id=run.run_id, table=table, why=why)
         groups = ((tolerance.owner,), *_to_loosen_tolerance(ws, tx, run, by))
-        found[run.run_id] = _grounds(ws, _require_member_of(ws, run, groups, by, MayNotLeave), groups, by)
+        found[run.run_id] = _grounds(ws, _require_member_of(ws, run, groups, by, "leave"), groups, by)
     return found
 
 
@@ -323,7 +318,7 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
     require_person("the approver", approver, ApproverNotAPerson)
     if same_name(approver, run.manifest.requested_by):
         raise NeedsAnother(**_subject(run), why=f"requested by {run.manifest.requested_by}", as_well=" as well")
-    return _require_member_of(ws, run, asked.groups, approver, NotAmongApprovers) if asked.groups else None
+    return _require_member_of(ws, run, asked.groups, approver, "approve") if asked.groups else None
 
 
 def _subject(run: RunRecord) -> Mapping[str, str]:
@@ -331,10 +326,8 @@ def _subject(run: RunRecord) -> Mapping[str, str]:
     return {"kind": RequestKind.of_id(run.request_id), "name": run.request_id}
 
 
-def _require_member_of(
-    ws: Workspace, run: RunRecord, groups: Groups, person: str, refusal: type[NotAmongApprovers]
-) -> LoadedReference:
-    return require_member(ws, _subject(run), run.manifest.table, groups, person, refusal)
+def _require_member_of(ws: Workspace, run: RunRecord, groups: Groups, person: str, act: ToApprove) -> LoadedReference:
+    return require_member(ws, _subject(run), run.manifest.table, groups, person, act)
 
 
 def require_member(
@@ -343,7 +336,7 @@ def require_member(
     table: str,
     groups: Groups,
     person: str,
-    refusal: type[NotAmongApprovers],
+    act: ToApprove,
 ) -> LoadedReference:
     """Refuses a person who is not in one group of each of those that are asked for; returns the file of approvers."""
     file = str(ws.settings.reference / file_name(WHO_APPROVES))
@@ -358,8 +351,9 @@ def require_member(
     approvers = cast(Approvers, loaded.value)
     own = approvers.groups_of(person)
     if not all(any(_is_among(group, each) for group in own) for each in groups):
-        raise refusal(
+        raise NotAmongApprovers(
             **subject,
+            act=act,
             table=table,
             groups=groups,
             people={name: approvers.members_of(name) for names in groups for name in names},
@@ -391,12 +385,32 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand, *, alone: bool 
             unsure=asked.unsure,
             comment_on=asked.comment_on,
         )
+    of = {f"{subject['kind']}_id": subject["name"]}
     if asked.comment_on:
-        raise CommentMissing(**subject, approver=run.approved_by, table=manifest.table, comment_on=asked.comment_on)
+        raise NotApproved.coded(
+            "comment_missing",
+            "the approval of {kind} {name} by {approver} does not comment on what gates of {table} found since: "
+            "{comment_on}.",
+            then="[approve {name} by=ANOTHER_PERSON note=WHY]",
+            approver=run.approved_by,
+            table=manifest.table,
+            comment_on=asked.comment_on,
+            of=of,
+            **subject,
+        )
     try:
         _require_may_approve(ws, run, asked, run.approved_by)
     except NotApproved as error:
-        raise ApprovalNotValid(**subject, approver=run.approved_by, cause=error) from error
+        raise NotApproved.coded(
+            "approval_not_valid",
+            "the approval of {kind} {name} by {approver} is not valid: {reason}",
+            then="{following}",
+            approver=run.approved_by,
+            reason=error.message,
+            following=error.next_step,
+            of=of,
+            **subject,
+        ) from error
 
 
 def has_valid_approval(ws: Workspace, run: RunRecord, asked: Demand) -> bool:
@@ -526,7 +540,7 @@ def require_may_approve(ws: Workspace, tx: ReadTransaction, record: AskedRecord,
             kind, name = "replay", record.replay_id
     another_person(person, record.by, kind=kind, name=name)
     if groups := asked_demand(ws, tx, record).groups:
-        require_member(ws, {"kind": kind, "name": name}, _table_of(record), groups, person, MayNotApproveAsked)
+        require_member(ws, {"kind": kind, "name": name}, _table_of(record), groups, person, "approve what is asked for")
 
 
 def _table_of(record: AskedRecord) -> str:

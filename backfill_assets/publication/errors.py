@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from typing import Literal
 
 from backfill_assets.calendar.partitions import OfPartitions, Partitions, TablePartitions, count_of
 from backfill_assets.core import errors
@@ -285,22 +286,13 @@ class AnotherUnderWay(OfPublication, OfTable, errors.TargetChanged):
 
 
 @sentence
-class MergedSince(OfRun, OfPublication, OfTable, errors.TargetChanged):
-    """run {run_id} has merged changes into {table} after publication {publication_id}, and with its rows.
-
-    Next: undo that first: [rollback {undone_with} by=NAME reason=WHY]
-    """
-
-    undone_with: str
-
-
-@sentence
 class ChangedAfterPublication(OfPublication, OfTable, errors.TargetChanged):
-    """{table} {partition} was changed by {changed_by} after publication {publication_id}."""
+    """{table} {partition} was changed by {changed_by} after publication {publication_id}{so}."""
 
     partition: date
     changed_by: str
     undone_with: str | None
+    so: str = ""
 
     @property
     def advice(self) -> str:
@@ -353,14 +345,6 @@ class InputsRolledBack(OfRun, OfTable, OfPartitions, errors.InputsMovedOn):
 
 
 @sentence
-class NothingToUndo(OfRun, OfTable, Because, errors.IllegalTransition):
-    """run {run_id} {why}, so there is nothing to undo.
-
-    Next: [history {table}]
-    """
-
-
-@sentence
 class LandedButNotRecorded(OfRun, OfPublication, OfTable, Because, errors.OutcomeUnknown):
     """the swap landed as version {delta_version} of {table} and readers see it, but the ledger could not be updated:
     {why}
@@ -371,23 +355,15 @@ class LandedButNotRecorded(OfRun, OfPublication, OfTable, Because, errors.Outcom
     delta_version: int
 
 
-@sentence
-class RefusedButNotRecorded(OfRun, OfPublication, OfTable, Because, errors.OutcomeUnknown):
-    """{refusal} So nothing was published, but the ledger could not be updated: {why}
-
-    Next: [recover]
-    """
-
-    refusal: str
+ToApprove = Literal["approve", "approve what is asked for", "roll back", "set", "leave"]
+"""What a member of a group may do, and others may not."""
 
 
 @sentence
 class NotAmongApprovers(OfTable, Named, errors.NotApproved):
-    """{kind} {name} changes {table}, which is approved by a member {whom}, and {person} is not a member: {file}
-    (version {version}).
+    """{kind} {name} {done} by a member {whom}, and {person} is not a member: {file} (version {version})."""
 
-    Next: let one of them approve it: [approve {name} by=ANOTHER_PERSON]
-    """
+    act: ToApprove
 
     groups: Groups
     people: Mapping[str, Sequence[str]]
@@ -399,37 +375,30 @@ class NotAmongApprovers(OfTable, Named, errors.NotApproved):
     def whom(self) -> str:
         return members(self.groups, self.people)
 
+    @property
+    def done(self) -> str:
+        match self.act:
+            case "approve":
+                return f"changes {self.table}, which is approved"
+            case "approve what is asked for":
+                return f"of {self.table} is approved"
+            case "roll back":
+                return f"has changed {self.table}, which is rolled back"
+            case "set":
+                return "is set to what the ledger holds"
+            case "leave":
+                return f"leaves a difference in {self.table}, which only its owner accepts: it is approved"
 
-@sentence
-class MayNotRollBack(NotAmongApprovers):
-    """{kind} {name} has changed {table}, which is rolled back by a member {whom}, and {person} is not a member: {file}
-    (version {version}).
-
-    Next: let one of them roll it back: [rollback {name} by=NAME reason=WHY]
-    """
-
-
-@sentence
-class MayNotSet(NotAmongApprovers):
-    """{kind} {name} is set to what the ledger holds by a member {whom}, and {person} is not a
-    member: {file} (version {version})."""
-
-
-@sentence
-class MayNotLeave(NotAmongApprovers):
-    """the difference of {kind} {name} may only be accepted by a member {whom}, which owns {table}, and {person} is
-    not a member: {file} (version {version})."""
+    @property
+    def advice(self) -> str:
+        if self.act == "roll back":
+            return "let one of them roll it back: [rollback {name} by=NAME reason=WHY]"
+        return "let one of them approve it: [approve {name} by=ANOTHER_PERSON]"
 
 
 @sentence
 class NotTolerated(OfRun, OfTable, Because, errors.Refused):
     """the rows of {table} cannot be left as they are in place of run {run_id}: {why}."""
-
-
-@sentence
-class MayNotApproveAsked(NotAmongApprovers):
-    """{kind} {name} of {table} is approved by a member {whom}, and {person} is not a member: {file}
-    (version {version})."""
 
 
 @sentence
@@ -480,28 +449,6 @@ class NotAgreed(Named, errors.NotApproved):
 
 
 @sentence
-class CommentMissing(OfTable, Named, errors.NotApproved):
-    """the approval of {kind} {name} by {approver} does not comment on what gates of {table} found since: {comment_on}.
-
-    Next: [approve {name} by=ANOTHER_PERSON note=WHY]
-    """
-
-    approver: str
-    comment_on: tuple[str, ...]
-
-
-@sentence
-class ApprovalNotValid(Named, errors.NotApproved):
-    """the approval of {kind} {name} by {approver} is not valid: {cause.message}
-
-    Next: {cause.next_step}
-    """
-
-    approver: str
-    cause: errors.NotApproved
-
-
-@sentence
 class NotEnded(errors.BackfillError):
     """{what} {id} could not be ended: {cause.message}"""
 
@@ -542,12 +489,6 @@ class WouldLeaveOrphans(errors.LeavesOrphans):
 
 
 @sentence
-class DependentChangedSince(ChangedAfterPublication):
-    """{table} {partition} was changed by {changed_by} after publication {publication_id}, all of which would have to be
-    rolled back."""
-
-
-@sentence
 class BeingPublished(OfRun, errors.IllegalTransition):
     """run {run_id} of {whole} is being published{so}.
 
@@ -571,43 +512,6 @@ class SeveralVersions(errors.UnknownName):
     @property
     def named(self) -> str:
         return ", ".join(self.versions)
-
-
-@sentence
-class VersionIsStale(OfTable, OfPartitions, errors.InputsMovedOn):
-    """readers of {name} cannot be cut over to {table}: its partitions {partitions} are stale.
-
-    Next: build them again first: [plan stale {table} changed_code={of_code} reason=WHY by=NAME]
-    """
-
-    name: str
-    of_code: bool = False
-
-
-@sentence
-class NotCompared(OfTable, OfPartitions, errors.GateFailed):
-    """readers of {name} cannot be cut over to {table}: {partitions} were not compared with {shown} as both are now.
-
-    Next: launch the job backfill_live in Dagster, which compares them, or wait for its schedule; then [shadow status
-    {table}]
-    """
-
-    name: str
-    shown: str
-
-
-@sentence
-class NotCleanLongEnough(OfTable, errors.GateFailed):
-    """readers of {name} cannot be cut over to {table}: it has agreed with {shown} on {found} days in a row, and
-    {wanted} are declared.
-
-    Next: [shadow status {table}]
-    """
-
-    name: str
-    shown: str
-    found: int
-    wanted: int
 
 
 @sentence

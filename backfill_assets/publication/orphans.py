@@ -19,7 +19,7 @@ from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.state import Basis
-from backfill_assets.publication.errors import BeingPublished, DependentChangedSince, WouldLeaveOrphans
+from backfill_assets.publication.errors import BeingPublished, ChangedAfterPublication, WouldLeaveOrphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +122,13 @@ class _After:
                 table.restored.add(version.partition)
 
     def _replaced(self, version: PartitionVersion, present: PartitionVersion | None) -> TargetChanged:
-        return DependentChangedSince(
+        return ChangedAfterPublication(
             table=version.table,
             partition=version.partition,
             publication_id=version.publication_id,
             changed_by=f"run {present.run_id}" if present else "a rollback",
             undone_with=self._tx.runs.request_of(present.run_id) if present else None,
+            so=", all of which would have to be rolled back",
         )
 
     def landed(self, publication_id: str) -> int:

@@ -15,9 +15,11 @@ from functools import partial
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
     BackfillError,
+    IllegalTransition,
     OutcomeUnknown,
     Refused,
     Retryable,
+    TargetChanged,
 )
 from backfill_assets.core.identity import LogEvidence
 from backfill_assets.core.lease import LeaseTerms, renewed
@@ -25,31 +27,13 @@ from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, 
 from backfill_assets.lake.tables import altered_files
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
-from backfill_assets.ledger.states import (
-    ApprovalState,
-    ImportState,
-    PublicationState,
-    RunState,
-    SetState,
-)
+from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest import Manifest, lineage_digest, row_of_run
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.publication.authority import reads_approvers, rollback_grounds
-from backfill_assets.publication.errors import (
-    LandedButNotRecorded,
-    MergedSince,
-    NothingToUndo,
-    RefusedButNotRecorded,
-)
-from backfill_assets.publication.obstacles import (
-    READY,
-    SLOW,
-    Publishing,
-    no_other_under_way,
-    obstacles,
-    require_none,
-)
+from backfill_assets.publication.errors import LandedButNotRecorded
+from backfill_assets.publication.obstacles import READY, SLOW, Publishing, no_other_under_way, obstacles, require_none
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.verdict import changes_for, rollback_changes
 from backfill_assets.transforms.schemas import former_columns, stored_schema
@@ -139,11 +123,24 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
     standing = tx.publications.headers(run_id=run.run_id, states=[PublicationState.PUBLISHED])
     published = [header.publication_id for header in standing if header.action is Action.PUBLISH]
     if not published:
-        raise NothingToUndo(run_id=run.run_id, table=table, why=f"has no standing publication and is {run.state}")
+        raise IllegalTransition.coded(
+            "no_standing_publication",
+            "run {run_id} has no standing publication and is {state}, so there is nothing to undo.",
+            then="[history {table}]",
+            run_id=run.run_id,
+            table=table,
+            state=run.state,
+        )
     undone = published[0]
     # With its set even a run that changed nothing is undone: its equal rows were computed from the set's inputs.
     if not tx.publications.changed_partitions(undone) and run.is_alone:
-        raise NothingToUndo(run_id=run.run_id, table=table, why="changed nothing: every partition was equal")
+        raise IllegalTransition.coded(
+            "changed_nothing",
+            "run {run_id} changed nothing: every partition was equal, so there is nothing to undo.",
+            then="[history {table}]",
+            run_id=run.run_id,
+            table=table,
+        )
     present = tx.versions.standing(table, run.manifest.partitions)
     versions = tx.versions.of_publication(undone)
     _require_not_merged_since(ws, tx, run, undone, versions)
@@ -180,7 +177,15 @@ def _require_not_merged_since(
         base = later.manifest.base
         if base and any((pin.partition, pin.version) in made for pin in base.partitions):
             whole = tx.runs.request_of(later.run_id)
-            raise MergedSince(table=later.table, publication_id=undone, run_id=later.run_id, undone_with=whole)
+            raise TargetChanged.coded(
+                "merged_since",
+                "run {run_id} has merged changes into {table} after publication {publication_id}, and with its rows.",
+                then="undo that first: [rollback {undone_with} by=NAME reason=WHY]",
+                table=later.table,
+                publication_id=undone,
+                run_id=later.run_id,
+                undone_with=whole,
+            )
 
 
 def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:
@@ -225,7 +230,14 @@ def _swapped_and_acknowledged(
             abandon(ws, intent.publication_id, by=by, reason=error.recorded)
         except (Retryable, OutcomeUnknown) as unwritten:
             # The outcome in the table is known: that the ledger cannot be written is no reason to try the swap again.
-            raise RefusedButNotRecorded(**_named(intent), refusal=error.message, why=unwritten.message) from unwritten
+            raise OutcomeUnknown.coded(
+                "refused_but_not_recorded",
+                "{refusal} So nothing was published, but the ledger could not be updated: {why}",
+                then="[recover]",
+                refusal=error.message,
+                why=unwritten.message,
+                **_named(intent),
+            ) from unwritten
         ws.reached(Point.SWAP_ABANDONED)
         raise
     ws.reached(Point.SWAP_COMMITTED)

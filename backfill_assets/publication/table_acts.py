@@ -15,7 +15,7 @@ from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.candidates.compare_versions import expected_differences, outdated
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import TargetChanged, UnknownName
+from backfill_assets.core.errors import GateFailed, InputsMovedOn, TargetChanged, UnknownName
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.records import TableAct
@@ -29,14 +29,7 @@ from backfill_assets.publication.authority import (
     require_may_approve,
     require_member,
 )
-from backfill_assets.publication.errors import (
-    Frozen,
-    NotAmongApprovers,
-    NotCleanLongEnough,
-    NotCompared,
-    SeveralVersions,
-    VersionIsStale,
-)
+from backfill_assets.publication.errors import Frozen, SeveralVersions
 from backfill_assets.staleness.find import stale_before
 from backfill_assets.transforms.schemas import changes_when_shown
 from backfill_assets.workspace import Workspace
@@ -210,7 +203,7 @@ def undo(ws: Workspace, act_id: str, *, by: str, reason: str) -> ActRecord:
     with ws.ledger.write() as tx:
         record = tx.acts.get(act_id)
         if groups := asked_demand(ws, tx, record).groups:
-            require_member(ws, {"kind": "act", "name": act_id}, record.name, groups, by, NotAmongApprovers)
+            require_member(ws, {"kind": "act", "name": act_id}, record.name, groups, by, "approve")
         undone = tx.acts.undo(act_id, by=by, reason=reason)
     ws.reached(Point.TABLE_ACT_DONE)
     return undone
@@ -229,7 +222,15 @@ def require_ready(ws: Workspace, tx: ReadTransaction, pair: Pair) -> None:
     require_compared(tx, pair)
     if stale := stale_before(ws, tx, pair.version, pair.shown):
         of_code = any(only_of_code(reasons) for reasons in stale.values())
-        raise VersionIsStale(name=pair.name, table=pair.version.name, partitions=_some(pair, stale), of_code=of_code)
+        raise InputsMovedOn.coded(
+            "version_is_stale",
+            "readers of {name} cannot be cut over to {table}: its partitions {partitions} are stale.",
+            then="build them again first: [plan stale {table} changed_code={of_code} reason=WHY by=NAME]",
+            name=pair.name,
+            table=pair.version.name,
+            partitions=_some(pair, stale),
+            of_code=of_code,
+        )
 
 
 def require_compared(tx: ReadTransaction, pair: Pair) -> None:
@@ -249,10 +250,26 @@ def require_compared(tx: ReadTransaction, pair: Pair) -> None:
         return
     due, gone = outdated(tx, version, shown)
     if due or gone:
-        raise NotCompared(partitions=_some(pair, due | gone), **named)
+        raise GateFailed.coded(
+            "version_not_compared",
+            "readers of {name} cannot be cut over to {table}: {partitions} were not compared with {shown} as both "
+            "are now.",
+            then="launch the job backfill_live in Dagster, which compares them, or wait for its schedule; then "
+            "[shadow status {table}]",
+            partitions=_some(pair, due | gone),
+            **named,
+        )
     days = tx.comparisons.clean_days(version.name, shown.name, since=tx.acts.started_at(version.name))
     if days < pair.clean_days:
-        raise NotCleanLongEnough(found=days, wanted=pair.clean_days, **named)
+        raise GateFailed.coded(
+            "version_differs",
+            "readers of {name} cannot be cut over to {table}: it has agreed with {shown} on {found} days in a row, "
+            "and {wanted} are declared.",
+            then="[shadow status {table}]",
+            found=days,
+            wanted=pair.clean_days,
+            **named,
+        )
 
 
 def _some(pair: Pair, partitions: Iterable[date]) -> Partitions:

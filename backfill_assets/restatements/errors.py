@@ -11,15 +11,9 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import each_once
 from backfill_assets.planning.next_steps import joined
 from backfill_assets.planning.restatement import LeftOut
-from backfill_assets.publication.errors import SetIs
 from backfill_assets.restatements.left_out import how_to_include, why_left_out
 
 _MOST_NAMED = 3
-
-
-@sentence
-class SetHasNothingToUndo(SetIs):
-    """set {set_id} has nothing to undo: it is {state}."""
 
 
 @sentence
@@ -68,47 +62,6 @@ class HalfPublished(OfSet, errors.HalfWay):
 
 
 @sentence
-class HalfRolledBack(OfRun, OfSet, errors.HalfWay):
-    """{cause.message} {undone} of {count} published runs of set {set_id} are rolled back.
-
-    Next: [recover], which continues the rollback; or, to give it up: [approve {set_id} by=ANOTHER_PERSON], then
-    [publish {set_id} by=NAME]
-    """
-
-    undone: int
-    count: int
-    cause: errors.BackfillError
-
-
-@sentence
-class OnlyDependentsRolledBack(errors.HalfWay):
-    """{cause.message} So {of} was not rolled back; its dependents were: {dependents}.
-
-    Next: {cause.next_step}
-    """
-
-    of: str
-    dependents: tuple[str, ...]
-    cause: errors.BackfillError
-
-
-@sentence
-class NoChangeNamed(errors.Refused):
-    """the request names no change.
-
-    Next: name the days of a table that have changed, or plan what is stale
-    """
-
-
-@sentence
-class StaleNeedsPresent(errors.Refused):
-    """what is stale is rebuilt with the present references: with others it would stay as it is listed.
-
-    Next: leave [references=True] out; or plan everything that depends on the days that have changed: `plan because`
-    """
-
-
-@sentence
 class ReproducedOneByOne(OfSet, errors.Refused):
     """{set_id} is a set, and its runs are reproduced one by one."""
 
@@ -119,14 +72,6 @@ class ReproducedOneByOne(OfSet, errors.Refused):
         if not self.published:
             return "[status {set_id}]"
         return joined([do(Command.REPRODUCE, run_id) for run_id in self.published])
-
-
-@sentence
-class OpenKeepsChanging(errors.Retryable):
-    """what is open changed again and again while a proposal was made; nothing was planned.
-
-    Next: try again when the other processes are done
-    """
 
 
 @sentence

@@ -13,6 +13,7 @@ from functools import partial
 from types import MappingProxyType
 
 from backfill_assets.calendar.partitions import DayRange, days_of
+from backfill_assets.core.errors import Refused
 from backfill_assets.landing.days import rejecting
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
@@ -33,15 +34,8 @@ from backfill_assets.planning.safeguards import every
 from backfill_assets.planning.sets import ProposedBecause, SetManifest, SetMember, set_id_for
 from backfill_assets.planning.stages import stages_of
 from backfill_assets.publication.authority import demand_of
-from backfill_assets.restatements.errors import NoChangeNamed, StaleNeedsPresent
 from backfill_assets.restatements.references import Chooser, with_references
-from backfill_assets.restatements.scope import (
-    NOTHING_STALE,
-    StaleOnes,
-    left_out_of,
-    require_whole,
-    stale_ones,
-)
+from backfill_assets.restatements.scope import NOTHING_STALE, StaleOnes, left_out_of, require_whole, stale_ones
 from backfill_assets.staleness.find import own_past, partitions_with_chosen_references, stale_tables, with_changes
 from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
@@ -82,9 +76,18 @@ def plan_set(
             the ceiling, or a person named days of which only a part can be planned, and did not ask for a part.
     """
     if not (request.because or request.stale or request.with_dependents):
-        raise NoChangeNamed
+        raise Refused.coded(
+            "no_change_named",
+            "the request names no change.",
+            then="name the days of a table that have changed, or plan what is stale",
+        )
     if request.stale and not request.references.are_present:
-        raise StaleNeedsPresent
+        raise Refused.coded(
+            "stale_needs_present",
+            "what is stale is rebuilt with the present references: with others it would stay as it is listed.",
+            then="leave [references=True] out; or plan everything that depends on the days that have changed: "
+            "`plan because`",
+        )
     as_of, chooser = ws.now(), Chooser.of(ws, request.references)
     table, days = (request.table, request.days) if request.stale else (None, None)
     found = stale_tables(ws, table=table, days=days)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from backfill_assets.calendar.partitions import DayRange, Grain, compress, describe
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import Refused
+from backfill_assets.core.errors import Refused, Retryable
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.wording import visible
 from backfill_assets.lake.row_values import rows_by_import
@@ -21,7 +21,6 @@ from backfill_assets.planning.restatement import PlannedSet, SetRequest, SourceD
 from backfill_assets.planning.sets import ProposedBecause
 from backfill_assets.publication.drafts import basis_of
 from backfill_assets.publication.proposals import Situation, open_sets, situation
-from backfill_assets.restatements.errors import OpenKeepsChanging
 from backfill_assets.restatements.plan import Proposal, TermsOf, plan_set
 from backfill_assets.staleness.landed_news import FileNews, LandedChange, files_of
 from backfill_assets.workspace import Workspace
@@ -79,7 +78,11 @@ def propose(ws: Workspace, terms_of: TermsOf, *, by: str, dry_run: bool = False)
         except _OthersWereFaster:
             continue
         return Proposed(situation=found, drafts=planned, replaced=ended)
-    raise OpenKeepsChanging
+    raise Retryable.coded(
+        "open_keeps_changing",
+        "what is open changed again and again while a proposal was made; nothing was planned.",
+        then="try again when the other processes are done",
+    )
 
 
 class _OthersWereFaster(Exception):

@@ -13,12 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import (
-    BackfillError,
-    IllegalTransition,
-    Refused,
-    Retryable,
-)
+from backfill_assets.core.errors import BackfillError, HalfWay, IllegalTransition, Refused, Retryable
 from backfill_assets.core.lease import LeaseTerms, renewed
 from backfill_assets.ledger.errors import TableBusy
 from backfill_assets.ledger.leases import whole_of
@@ -71,7 +66,13 @@ def rollback_set(
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)
         if record.state not in _CAN_BE_UNDONE:
-            raise errors.SetHasNothingToUndo(set_id=set_id, state=record.state)
+            raise IllegalTransition.coded(
+                "set_has_nothing_to_undo",
+                "set {set_id} has nothing to undo: it is {state}.",
+                then="[status {set_id}]",
+                set_id=set_id,
+                state=record.state,
+            )
         members = tx.runs.of_request(record.set_id)
         _require_undone_together(tx, record, members)
         if record.state is not SetState.ROLLING_BACK:
@@ -122,8 +123,16 @@ def _brought_back(
             undone = _undone(ws, [each.run_id for each in back])
             if len(undone) == len(back):
                 break
-            raise errors.HalfRolledBack(
-                set_id=set_id, run_id=intent.run_id, undone=len(undone), count=len(back), cause=error
+            raise HalfWay.coded(
+                "half_rolled_back",
+                "{reason} {undone} of {count} published runs of set {set_id} are rolled back.",
+                then="[recover], which continues the rollback; or, to give it up: [approve {set_id} "
+                "by=ANOTHER_PERSON], then [publish {set_id} by=NAME]",
+                set_id=set_id,
+                run_id=intent.run_id,
+                undone=len(undone),
+                count=len(back),
+                reason=error.message,
             ) from error
         ws.reached(Point.SET_TABLE_BROUGHT_BACK)
     with ws.ledger.write() as tx:
@@ -222,7 +231,15 @@ def _completed(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecor
         if not done:
             raise
         undone = tuple(record.run_id for record in done)
-        raise errors.OnlyDependentsRolledBack(of=order.of, dependents=undone, cause=error) from error
+        raise HalfWay.coded(
+            "only_dependents_rolled_back",
+            "{reason} So {of_} was not rolled back; its dependents were: {dependents}.",
+            then="{following}",
+            dependents=undone,
+            reason=error.message,
+            of_=order.of,
+            following=error.next_step,
+        ) from error
     with ws.ledger.write() as tx:
         tx.publications.end_rollback(order.of, actor=order.by)
     return done

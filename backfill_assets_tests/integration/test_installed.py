@@ -110,8 +110,8 @@ def test_what_is_optional_is_asked_for_in_one_sentence(installed: Installed) -> 
     ledger = installed.types("status", **home, BACKFILL_LEDGER_URL="postgresql://nobody@127.0.0.1/backfill")
     assert ledger.returncode == 1
     assert ledger.stderr.splitlines() == [
-        "refused: BACKFILL_LEDGER_URL names PostgreSQL, and the package psycopg is not installed.",
-        "next: pip install 'backfill-assets[postgres]', or let BACKFILL_LEDGER_URL name SQLite",
+        "refused: BACKFILL_LEDGER_URL, unless it names SQLite, needs the package psycopg, which is not installed.",
+        "next: pip install 'backfill-assets[postgres]'",
     ]
 
 

@@ -77,9 +77,12 @@ _PLAN = do(Command.PLAN_TABLE, "TABLE", first="DAY", last="DAY", reason=WHY, by=
 _STEPS: Mapping[str, object] = {
     **dict.fromkeys(("planned", "planned_again", "snapshots"), _PLAN),
     "loaded": do(Command.LOAD, "TABLE", first="DAY", last="DAY", by=NAME),
+    "declared_empty": do(Command.LOAD, "TABLE", first="DAY", last="DAY", empty=True, reason=WHY, by=NAME),
+    "read_anew": "correct the declaration, and read the files with rejected records anew",
     "following": "the next step of the cause",
+    "of_code": True,
 }
-"""Next steps that errors without a class are raised with, by the names of their fields."""
+"""Next steps and options that errors without a class are raised with, by the names of their fields."""
 
 
 @functools.cache
@@ -104,13 +107,14 @@ class Coded:
     kind: type[BackfillError]
     code: str
     said: str
-    then: str
+    steps: tuple[str, ...]
 
-    def sample(self) -> BackfillError:
+    def samples(self) -> Iterator[BackfillError]:
         """The error, with the names of its fields in capitals as their values, or with a next step that they hold."""
-        names = [name for text in (self.said, self.then) for _, name, _, _ in Formatter().parse(text) if name]
-        values = {name: _STEPS.get(name, name.upper()) for name in names}
-        return self.kind.coded(self.code, self.said, then=self.then, **values)
+        for then in self.steps:
+            names = [name for text in (self.said, then) for _, name, _, _ in Formatter().parse(text) if name]
+            values = {name: _STEPS.get(name, name.upper()) for name in names}
+            yield self.kind.coded(self.code, self.said, then=then, **values)
 
 
 @functools.cache
@@ -124,13 +128,21 @@ def coded() -> tuple[Coded, ...]:
         for node in ast.walk(ast.parse(text)) if ".coded(" in text else ():
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=kind), attr="coded"), args=args, keywords=keywords):
-                    given = [*args, *(each.value for each in keywords if each.arg == "then")]
-                    code, said, then = (*(ast.literal_eval(each) for each in given), "")[:3]
+                    code, said = (ast.literal_eval(each) for each in args)
+                    steps = next((tuple(_texts(each.value)) for each in keywords if each.arg == "then"), ("",))
                     room, *within = path.relative_to(package).parts
                     found.append(
-                        Coded(room=room if within else "core", kind=kinds[kind], code=code, said=said, then=then)
+                        Coded(room=room if within else "core", kind=kinds[kind], code=code, said=said, steps=steps)
                     )
     return tuple(sorted(found, key=lambda each: each.code))
+
+
+def _texts(node: ast.expr) -> Iterator[str]:
+    """The text that is written there, or each of those between which a condition chooses."""
+    if isinstance(node, ast.IfExp):
+        yield from (*_texts(node.body), *_texts(node.orelse))
+    else:
+        yield ast.literal_eval(node)
 
 
 def _below(kind: type[BackfillError]) -> Iterator[type[BackfillError]]:
@@ -241,9 +253,9 @@ def _entry(kind: type[BackfillError]) -> str:
 
 
 def _entry_of(each: Coded) -> str:
-    following = each.sample().next_step
-    written = _in_markdown(words_of(following)) if following else "What to do follows from what it names."
-    return f"### {each.code}\n\n{_in_italics(each.said)}\n\n- {written}\n"
+    steps = [_in_markdown(words_of(step)) for error in each.samples() if (step := error.next_step)]
+    written = "".join(f"- {step}\n" for step in steps or ["What to do follows from what it names."])
+    return f"### {each.code}\n\n{_in_italics(each.said)}\n\n{written}"
 
 
 def _in_markdown(text: str) -> str:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.declared import secrets_named
-from backfill_assets.capture.errors import BadAnswer, NoPeriod, NothingCaptured
+from backfill_assets.capture.errors import BadAnswer, NothingCaptured, NotOffered
 from backfill_assets.capture.http import FAMILY
 from backfill_assets.capture.http.client import Answer, Asking, HttpSecrets, Request
 from backfill_assets.capture.http.declaration import (
@@ -117,7 +117,9 @@ class HttpStream:
     def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
         window = self._declared.window
         if window is None and not period.is_whole and (period.start or period.end):
-            raise NoPeriod(name=self.name)
+            raise NotOffered(
+                name=self.name, why="cannot be asked for a period: a capture reads everything that it has now"
+            )
         if window is not None and period.is_whole and window.of != self._event_time:
             raise Refused.coded(
                 "asked_by_another_time",

@@ -23,9 +23,8 @@ from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
     CreatedAgain,
-    NoPeriod,
     NothingCaptured,
-    NothingWhole,
+    NotOffered,
     OtherTopic,
     RangeExpired,
     WentBack,
@@ -207,9 +206,11 @@ class KafkaStream:
             pinned["delete.retention.ms"] = configured["delete.retention.ms"]
         if period.is_whole:
             if not is_compacted:
-                raise NothingWhole(name=self.name)
+                raise NotOffered(name=self.name, why="holds changes, and no present state that a snapshot could read")
             if period.start or period.end:
-                raise NoPeriod(name=self.name)
+                raise NotOffered(
+                    name=self.name, why="cannot be asked for a period: a capture reads everything that it has now"
+                )
             spans = self._whole(topic.partitions, captured, pinned)
         else:
             spans = tuple(self._resolved(partition, period, captured, pinned) for partition in topic.partitions)

@@ -19,7 +19,7 @@ from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import (
     CreatedAgain,
     NothingCaptured,
-    NothingWhole,
+    NotOffered,
     OtherTopic,
     RangeExpired,
     StreamFailed,
@@ -81,7 +81,7 @@ class KinesisCapture:
 
     def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
         if period.is_whole:
-            raise NothingWhole(name=self.name)
+            raise NotOffered(name=self.name, why="holds changes, and no present state that a snapshot could read")
         stream, now = self._summary(), datetime.now(UTC)
         shards = self._client.shards()
         self._closed = {each.name: each.closed for each in shards}

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from backfill_assets.calendar.local_days import LocalDays
-from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NoPeriod, VersionGone
+from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NotOffered, VersionGone
 from backfill_assets.capture.lake_tables import FAMILY
 from backfill_assets.capture.lake_tables.declaration import COMMITTED, VERSION
 from backfill_assets.capture.landed_files import FileKind, Format
@@ -157,7 +157,9 @@ class TableStream(ABC):
 
     def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
         if not period.is_whole and (period.start or period.end):
-            raise NoPeriod(name=self.name)
+            raise NotOffered(
+                name=self.name, why="cannot be asked for a period: a capture reads everything that it has now"
+            )
         with self._reading():
             newest = self._newest()
             identity = self._identity()

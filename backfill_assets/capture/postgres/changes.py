@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from struct import unpack_from
 
-from backfill_assets.capture.errors import CannotBeCaptured, ChangesUnreadable, UnknownValue
+from backfill_assets.capture.errors import CannotBeCaptured, ChangesUnreadable
 
 # Columns of a table of PostgreSQL over time: whether changes of before have the values of the columns of now.
 #
@@ -255,7 +255,7 @@ class Decoder:
                 case b"I" | b"U" | b"D" if self._is_mine(message):
                     try:
                         found = list(self._of_row(message, lsn))
-                    except (CannotBeCaptured, ChangesUnreadable, UnknownValue):
+                    except (CannotBeCaptured, ChangesUnreadable):
                         if lsn >= self.covered_to:
                             raise
                         continue
@@ -310,7 +310,8 @@ class Decoder:
         for name in self.columns:
             value = values.get(name)
             if value is _UNCHANGED:
-                raise UnknownValue(name=self.name, column=name, position=lsn_text(lsn))
+                why = f"one at {lsn_text(lsn)} left {name} as it was, and does not say what that is"
+                raise ChangesUnreadable(name=self.name, why=why)
             if name in values:
                 found[name] = None if value is None else str(value)
         return found

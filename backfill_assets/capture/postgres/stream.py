@@ -23,11 +23,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
-    ChangesGone,
     ChangesUnreadable,
-    NoSnapshot,
     NoStream,
-    NotByTime,
+    NotOffered,
     StreamDenied,
     StreamFailed,
     no_answer_within,
@@ -180,7 +178,8 @@ class PostgresStream:
         self._captured = list(captured)
         self._require_same_history()
         if period.start is not None or period.end is not None:
-            raise NotByTime(name=self.name)
+            why = "has changes that are not found by their time: a capture continues where the last one ended"
+            raise NotOffered(name=self.name, why=why)
         slot = self._slot()
         if period.is_whole:
             self._require_capturable()
@@ -214,7 +213,7 @@ class PostgresStream:
     def _changes(self, slot: tuple[Any, ...] | None, captured: Sequence[Captured]) -> Resolved:
         """From where the slot is to where the write-ahead log ends now."""
         if not captured:
-            raise NoSnapshot(name=self.name)
+            raise ChangesUnreadable(name=self.name, why="it was never captured, and they begin with a snapshot")
         complete_to = max(each.range_to for each in captured)
         if self._before != self._stream:
             raise self._gone(complete_to, "it was created again")
@@ -273,8 +272,8 @@ class PostgresStream:
             size_bytes=size_bytes,
         )
 
-    def _gone(self, expected_from: str, why: str) -> ChangesGone:
-        return ChangesGone(name=self.name, expected_from=expected_from, why=why)
+    def _gone(self, expected_from: str, why: str) -> ChangesUnreadable:
+        return ChangesUnreadable(name=self.name, why=f"those from {expected_from} on are gone: {why}")
 
     def _require_capturable(self) -> None:
         """Refuses a table of which a capture could not keep what happens to it."""

@@ -21,14 +21,13 @@ from backfill_assets.capture.errors import (
     Fault,
     FileRefused,
     NoFile,
-    OtherHostKey,
     StreamDenied,
     StreamFailed,
     no_answer_within,
 )
 from backfill_assets.capture.files.drop_places import FolderEntry
 from backfill_assets.capture.sftp.declaration import SftpFolder
-from backfill_assets.core.errors import DiskFull, PackageMissing, is_full_disk
+from backfill_assets.core.errors import DiskFull, PackageMissing, Refused, is_full_disk
 from backfill_assets.core.progress import waiting
 
 if TYPE_CHECKING:
@@ -188,11 +187,16 @@ async def _connected(declared: SftpFolder, key: SSHKey | None, secret: Mapping[s
         way = "key" if key else "password"
         why = f"the user {declared.user} or the {way} is another one, or the server does not accept a {way}"
         raise StreamDenied(name=declared.address, why=why) from error
-    except library.HostKeyNotVerifiable as error:
-        raise OtherHostKey(name=declared.address, found=shown[0]) from error
-    except library.KeyExchangeFailed as error:
-        found = f"none of the kind {' or '.join(kind for kind, _ in declared.host_keys)}"
-        raise OtherHostKey(name=declared.address, found=found) from error
+    except (library.HostKeyNotVerifiable, library.KeyExchangeFailed) as error:
+        none = f"none of the kind {' or '.join(kind for kind, _ in declared.host_keys)}"
+        raise Refused.coded(
+            "other_host_key",
+            "{name} shows another host key than its declaration has, {found}: nothing was sent to it.",
+            then="ask who runs the server whether its key was replaced; if so, declare the new one as host_key, else "
+            "another machine may answer in its place",
+            name=declared.address,
+            found=none if isinstance(error, library.KeyExchangeFailed) else shown[0],
+        ) from error
     except socket.gaierror as error:
         why = no_answer_within(SECONDS, f"no host {declared.host} is known")
         raise StreamFailed(name=declared.address, why=why) from error

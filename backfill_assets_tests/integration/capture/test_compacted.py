@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.capture import Asked, plan_capture
-from backfill_assets.capture.errors import NoPeriod, NothingWhole
+from backfill_assets.capture.errors import NotOffered
 from backfill_assets.capture.stream_files import capture_piece
 from backfill_assets.report.screens import page_of
 from backfill_assets_tests.support.captured_shop import FIRST, SALES, CapturedShop, at_noon, sale_record, sale_records
@@ -97,7 +97,7 @@ def test_the_plan_says_what_a_snapshot_cannot_tell(broker: Broker, spark: SparkS
     finally:
         ws.close()
     assert (plan.records, plan.resolution.pinned["delete.retention.ms"]) == (10, "0")
-    with pytest.raises(NoPeriod):
+    with pytest.raises(NotOffered):
         shop.capture(FIRST, FIRST, is_whole=True)
     said = " ".join(str(block) for block in page_of(plan).blocks)
     assert "the values between them are lost" in said
@@ -109,7 +109,7 @@ def test_a_topic_that_is_not_compacted_has_no_snapshot(broker: Broker, spark: Sp
     topic = f"not-compacted-{next(_numbers)}"
     broker.create(topic)
     shop = CapturedShop(home=tmp_path / "home", broker=broker, topic=topic, spark=spark)
-    with pytest.raises(NothingWhole, match="holds changes, and no present state"):
+    with pytest.raises(NotOffered, match="holds changes, and no present state"):
         shop.capture(first=None, is_whole=True)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.capture.errors import BadAnswer, NoPeriod, NothingCaptured, StreamFailed
+from backfill_assets.capture.errors import BadAnswer, NothingCaptured, NotOffered, StreamFailed
 from backfill_assets.core.errors import Refused, Retryable
 from backfill_assets.domain import Cursor, IdRange, Offset, PageNumber, TimeWindow
 from backfill_assets.landing.errors import WithdrawsTooMuch
@@ -148,7 +148,7 @@ def test_an_api_without_periods_is_read_as_a_whole_and_then_from_where_it_ended(
 ) -> None:
     api.sell(50)
     shop = shop_of(path=path, window=None, **declared)
-    with pytest.raises(NoPeriod, match="cannot be asked for a period"):
+    with pytest.raises(NotOffered, match="cannot be asked for a period"):
         shop.capture(FIRST, LAST)
     assert (shop.capture(None, None).captured, len(api.asked), ids(shop)) == (50, requests, sorted(api.sales))
     api.sell(5, start=50)

@@ -14,7 +14,14 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NoPeriod, NoStream, StreamFailed, VersionGone
+from backfill_assets.capture.errors import (
+    CannotBeCaptured,
+    CreatedAgain,
+    NoStream,
+    NotOffered,
+    StreamFailed,
+    VersionGone,
+)
 from backfill_assets.capture.lake_tables.iceberg import IcebergStream
 from backfill_assets.domain import IcebergTable, SourceTable
 from backfill_assets.report.command_line import explained
@@ -165,7 +172,7 @@ def test_what_is_wrong_with_a_table_is_one_sentence(shop_of: ShopOf, catalog: Ca
     with pytest.raises(CannotBeCaptured, match=r"the Iceberg table shop\.sales .*it has no snapshot yet"):
         shop.capture(None)
     table.append(rows(*range(20)))
-    with pytest.raises(NoPeriod):
+    with pytest.raises(NotOffered):
         shop.capture(FIRST, FIRST)
     with pytest.raises(VersionGone, match="7"):
         shop_of("none", snapshot=7).capture(None)

@@ -24,8 +24,8 @@ from backfill_assets.capture.errors import (
     CannotBeCaptured,
     ChangesUnreadable,
     CreatedAgain,
-    NoPeriod,
     NoStream,
+    NotOffered,
     StreamFailed,
     VersionGone,
 )
@@ -277,7 +277,7 @@ def test_a_pinned_version_is_captured_and_no_other(shop_of: ShopOf) -> None:
     write(shop.table, sold(*range(10)))
     write(shop.table, sold(*range(10, 20)))
     write(shop.table, sold(*range(20, 30)))
-    with pytest.raises(NoPeriod, match="cannot be asked for a period"):
+    with pytest.raises(NotOffered, match="cannot be asked for a period"):
         shop.capture(FIRST)
     shop.capture(None, builds=True)
     assert shop.current() == held(shop.table, 1)

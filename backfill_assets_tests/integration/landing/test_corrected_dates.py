@@ -20,9 +20,10 @@ from backfill_assets.application.plan import described, plan, plan_set
 from backfill_assets.application.propose import step_after_reading
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.calendar.partitions import DayRange, days_in
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain
-from backfill_assets.landing.errors import NothingLanded, RejectedThere
+from backfill_assets.landing.errors import NothingLanded
 from backfill_assets.planning.errors import IncompleteWindows
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
@@ -34,6 +35,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.domains import rain as declared
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.captured_shop import plain_text
 from backfill_assets_tests.support.ledgers import home_environment
 from backfill_assets_tests.support.shop import ticking_clock
@@ -168,7 +170,9 @@ def test_days_of_rejected_records_are_no_days_without_events(ws: Workspace, tmp_
     assert any("may be of days without events" in words_of(each) for each in report.next_steps)
     some = DayRange.inclusive(date(2025, 3, 1), date(2025, 3, 4))
     with pytest.raises(
-        RejectedThere, match=r"2025-03-02, 1 day of bronze\.rain cannot be declared empty among"
+        Refused,
+        check=has_code("rejected_among_empty"),
+        match=r"2025-03-02, 1 day of bronze\.rain cannot be declared empty among",
     ) as among:
         load(right, "rain", some, ANA, empty=True, reason="nothing")
     alone = "backfill load rain --from 2025-03-02 --to 2025-03-02 --empty --reason WHY --by NAME"

@@ -14,7 +14,7 @@ from backfill_assets.ledger.errors import Ended, NeedsAnother
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.planning.safeguards import Demand
 from backfill_assets.publication.authority import approve, demand_to_ask, require_may_approve
-from backfill_assets.publication.errors import MayNotApproveAsked
+from backfill_assets.publication.errors import NotAmongApprovers
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains.example import DOMAIN, recent_sales, sales
@@ -92,7 +92,7 @@ def test_another_person_of_the_pinned_and_the_present_group_approves_once(
     with pytest.raises(NeedsAnother, match=f"{kind} {name} was requested by ana"):
         approve(now, name, by="Ana", note="")
     with pytest.raises(
-        MayNotApproveAsked, match=f"{kind} {name} of .* by a member of finance .*, and ben is not a member"
+        NotAmongApprovers, match=f"{kind} {name} of .* by a member of finance .*, and ben is not a member"
     ):
         approve(now, name, by="ben", note="")
     approve(now, name, by="cara", note="")
@@ -129,7 +129,7 @@ def test_what_was_agreed_to_by_an_act_a_capture_or_a_replay_is_loosened_by_a_per
     assert (asked_now(after).policy, asked_now(after).loosened) == (None, ("policy",))
     if kind == "capture":
         again = asked_for(after, kind, now)
-        with pytest.raises(MayNotApproveAsked, match="and ben is not a member"):
+        with pytest.raises(NotAmongApprovers, match="and ben is not a member"):
             approve(after, again, by="ben", note="")
 
 
@@ -141,5 +141,5 @@ def test_an_approver_who_has_left_the_group_does_not_count(ws: Workspace, kind: 
     of_finance(ws, "dora")
     with ws.ledger.read() as tx:
         record = tx.requests.asked(name)
-        with pytest.raises(MayNotApproveAsked, match="and cara is not a member"):
+        with pytest.raises(NotAmongApprovers, match="and cara is not a member"):
             require_may_approve(ws, tx, record, "cara")

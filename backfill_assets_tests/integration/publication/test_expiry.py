@@ -32,7 +32,6 @@ from backfill_assets.orchestration.next_steps import EXPIRE, PLAN
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import report_landed, show_accepted
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.errors import KeepsEverySnapshot
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
@@ -548,9 +547,11 @@ def test_the_files_of_what_has_expired_go_when_it_can_no_longer_be_undone(statef
 
 
 def test_only_the_expiry_itself_is_of_its_kind_and_a_table_says_what_it_keeps(stateful: StatefulDomain) -> None:
-    with pytest.raises(KeepsEverySnapshot, match="does not declare which snapshots it keeps"):
+    with pytest.raises(
+        Refused, check=has_code("keeps_every_snapshot"), match="does not declare which snapshots it keeps"
+    ):
         planned(keeping(stateful, None))
-    with pytest.raises(KeepsEverySnapshot):
+    with pytest.raises(Refused, check=has_code("keeps_every_snapshot")):
         plan_expiry(stateful.ws, DUE, reason="retention", by="ana")
     request = PlanRequest(table=CASES, days=DayRange.inclusive(JANUARY, LAST), reason="why", by="ana", kind=Kind.EXPIRY)
     with pytest.raises(NotOneOf, match="the kind of a plan is"):

@@ -23,14 +23,14 @@ from backfill_assets.planning.kinds.merge import Merge, merge
 from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.publication.errors import AnotherUnderWay, MergedSince
+from backfill_assets.publication.errors import AnotherUnderWay
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
-from backfill_assets_tests.support.advice import worded
+from backfill_assets_tests.support.advice import has_code, worded
 from backfill_assets_tests.support.ledger_book import FIRST, JOURNAL, Book, declared_as, entry, open_book
 from backfill_assets_tests.support.merge_model import COLUMNS
 from backfill_assets_tests.support.shop import ticking_clock
@@ -93,7 +93,7 @@ def test_a_key_that_moves_takes_both_days_along_and_a_later_merge_is_undone_firs
     assert seen(book) == [(DAYS[2], "a", 11, 2), (DAYS[3], "b", 5, 4), (DAYS[3], "c", 30, 1)]
     book.land("new", [entry(DAYS[1], "d", 40)])
     later = book.published(ACCOUNTS, [DAYS[1]])
-    with pytest.raises(MergedSince) as refused:
+    with pytest.raises(TargetChanged, check=has_code("merged_since")) as refused:
         operations.rollback(ws, again, by="ben", reason="it was there")
     assert f"backfill rollback {later}" in explained(refused.value)
     for run_id in (later, again, both, first):

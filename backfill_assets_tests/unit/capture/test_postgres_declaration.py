@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from backfill_assets.capture.errors import CannotBeCaptured, UnknownValue
+from backfill_assets.capture.errors import CannotBeCaptured, ChangesUnreadable
 from backfill_assets.capture.postgres.changes import Change, Decoder, value_of
 from backfill_assets.capture.postgres.declaration import PostgresTable
 from backfill_assets.capture.postgres.stream import PostgresStream
@@ -142,7 +142,7 @@ def test_a_value_that_was_left_out_of_line_is_that_of_the_old_row_or_refused() -
         ("insert", "1", "large"),
     ]
     for tuples in (update, (b"K", row("3", None, None), *update)):
-        with pytest.raises(UnknownValue, match="left note as it was"):
+        with pytest.raises(ChangesUnreadable, match="left note as it was"):
             decoded(begin(1), relation(), change(b"U", *tuples))
         # A column that the contract does not have is not asked for.
         assert decoded(begin(1), relation(), change(b"U", *tuples), columns=("id", "paid"))

@@ -90,7 +90,7 @@ def file_of(category: str) -> str:
 def test_errors_say_and_advise_what_is_recorded(category: str, recorded: SnapshotAssertion) -> None:
     of_classes = [f"## {heading(kind)}\n\n{entries(samples(kind))}\n" for kind in by_category().get(category, ())]
     without = [each for each in coded() if each.kind.__name__ == category]
-    of_codes = [f"## {each.code}\n\n{entries([each.sample()])}\n" for each in without]
+    of_codes = [f"## {each.code}\n\n{entries(each.samples())}\n" for each in without]
     said = "".join([*of_classes, *of_codes])
     assert said == recorded(name=file_of(category))
 

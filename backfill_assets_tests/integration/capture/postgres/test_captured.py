@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.capture.errors import NoSnapshot, StreamFailed
+from backfill_assets.capture.errors import ChangesUnreadable, StreamFailed
 from backfill_assets.capture.postgres.changes import lsn_number, lsn_text
 from backfill_assets.capture.postgres.stream import BEGINNING, PostgresStream
 from backfill_assets.capture.streams import Pace, Period, Span
@@ -50,7 +50,7 @@ def test_a_snapshot_and_the_changes_after_it_are_the_table_and_are_captured_once
     shop_of: ShopOf, spark: SparkSession
 ) -> None:
     shop = shop_of(spark=spark)
-    with pytest.raises(NoSnapshot) as refused:
+    with pytest.raises(ChangesUnreadable) as refused:
         shop.capture()
     assert explained(refused.value).endswith("Next: read everything anew: --snapshot")
     assert (shop.plan(whole=True).files, shop.files(), slots_of(shop)) == (1, (), [])

@@ -9,18 +9,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from backfill_assets.capture.errors import CannotBeCaptured, ChangesGone, ChangesUnreadable, UnknownValue
+from backfill_assets.capture.errors import CannotBeCaptured, ChangesUnreadable
 from backfill_assets.capture.postgres.changes import lsn_number
 from backfill_assets.capture.postgres.stream import BEGINNING
 from backfill_assets.core.errors import Refused
 from backfill_assets.report.command_line import explained
-from backfill_assets_tests.support.database_shop import (
-    CONFLICTS,
-    DatabaseShop,
-    ShopOf,
-    records_of,
-    replayed,
-)
+from backfill_assets_tests.support.database_shop import CONFLICTS, DatabaseShop, ShopOf, records_of, replayed
 from backfill_assets_tests.support.source_database import SourceDatabase
 
 
@@ -199,7 +193,7 @@ def test_after_a_snapshot_a_change_of_before_it_that_cannot_be_read_is_left_out(
     shop = shop_of()
     shop.capture(whole=True)
     shop.run(f"UPDATE sales SET note = {large} WHERE sale_id = 1", "UPDATE sales SET amount = 2 WHERE sale_id = 1")
-    with pytest.raises(UnknownValue):
+    with pytest.raises(ChangesUnreadable):
         shop.capture()
     shop.run("ALTER TABLE sales REPLICA IDENTITY FULL")
     shop.capture(whole=True)
@@ -276,7 +270,7 @@ def test_a_slot_that_was_made_again_does_not_go_on(shop_of: ShopOf, nothing_land
         connection.execute("SELECT pg_drop_replication_slot(%s)", [shop.slot])
         connection.execute("UPDATE sales SET note = 'missed' WHERE sale_id = 1")
         connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [shop.slot])
-    with pytest.raises(ChangesGone):
+    with pytest.raises(ChangesUnreadable):
         shop.capture()
 
 

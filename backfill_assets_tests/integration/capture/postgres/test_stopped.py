@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.errors import CannotBeCaptured, ChangesGone, StreamFailed
+from backfill_assets.capture.errors import CannotBeCaptured, ChangesUnreadable, StreamFailed
 from backfill_assets.capture.postgres.stream import PostgresStream
 from backfill_assets.capture.streams import Pace
 from backfill_assets.landing.errors import WithdrawsTooMuch
@@ -71,7 +71,7 @@ def test_a_snapshot_whose_slot_was_not_kept_is_taken_again(
             shop.capture(whole=True)
     assert (len(shop.files()), slots_of(shop)) == (1, [])
     shop.run("DELETE FROM sales WHERE sale_id = 1")
-    with pytest.raises(ChangesGone, match="there is no slot"):
+    with pytest.raises(ChangesUnreadable, match="there is no slot"):
         shop.capture()
     assert shop.capture(whole=True).captured == 9
     shop.run("DELETE FROM sales WHERE sale_id = 2")
@@ -134,12 +134,12 @@ def test_a_slot_that_another_consumer_moved_and_a_table_that_was_created_again_b
     shop.run("DELETE FROM sales WHERE sale_id = 1")
     with shop.connect() as connection:
         connection.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_flush_lsn())", [shop.slot])
-    with pytest.raises(ChangesGone, match="another consumer has moved the slot"):
+    with pytest.raises(ChangesUnreadable, match="another consumer has moved the slot"):
         shop.capture()
     assert shop.capture(whole=True).captured == 9
     assert shop.capture().captured == 0
     shop.run("DROP TABLE sales", TABLE, f"{NEW} FROM generate_series(1, 3) i")
-    with pytest.raises(ChangesGone, match="it was created again") as refused:
+    with pytest.raises(ChangesUnreadable, match="it was created again") as refused:
         shop.capture()
     assert explained(refused.value).endswith("Next: read everything anew: --snapshot")
     with pytest.raises(CannotBeCaptured, match="does not have it"):
@@ -167,7 +167,7 @@ def test_a_slot_that_lagged_too_far_is_named_and_a_new_snapshot_withdraws_what_i
                 connection.execute("INSERT INTO filler SELECT md5(i::text) FROM generate_series(1, 99999) i")
                 connection.execute("SELECT pg_switch_wal()")
                 connection.execute("CHECKPOINT")
-        with pytest.raises(ChangesGone, match="lagged by more than max_slot_wal_keep_size"):
+        with pytest.raises(ChangesUnreadable, match="lagged by more than max_slot_wal_keep_size"):
             shop.capture(builds=True)
         for _ in range(2):
             with pytest.raises(WithdrawsTooMuch, match="lacks 5 of 20 keys") as refused:
