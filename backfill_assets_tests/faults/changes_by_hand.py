@@ -13,8 +13,6 @@ from backfill_assets_tests.faults.corpus_changes import Change, Rejected
 Place = tuple[int, int, int, int]
 """The position, whether it is more than a snapshot, the arrival and the row."""
 
-FATES = ("accepted", "duplicate", "superseded")
-
 
 @dataclass(frozen=True)
 class Taken:

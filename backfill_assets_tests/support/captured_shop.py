@@ -41,7 +41,6 @@ from backfill_assets_tests.support.shop import ticking_clock
 
 SALES = "bronze.sales"
 FIRST = date(2026, 1, 1)
-DAY_MS = 86_400_000
 Record = tuple[str | None, str | bytes | None, int]
 
 

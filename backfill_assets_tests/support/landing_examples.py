@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -152,6 +152,9 @@ class LandingRoom:
         if as_text:
             rows = rows.select(*(F.col(column).cast("string") for column in rows.columns))
         return [row.asDict() for row in rows.collect()]
+
+
+Opened = Callable[[SourceTable], AbstractContextManager[LandingRoom]]
 
 
 @contextmanager

@@ -81,7 +81,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
     },
     "integration/publication/test_follow.py": {
-        "test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_its_days": ("0", "3"),
+        "test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_its_days": ("0",),
     },
     "integration/gates/test_gates.py": {
         "test_accepted_rows_of_equal_partitions_need_not_be_read": ("0",),
@@ -120,11 +120,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "collect-<lambda>",
             "write-<lambda>",
         ),
-        "test_an_error_of_python_in_a_worker_is_one_of_the_function_whose_message_the_ledger_does_not_keep": (
-            "udf",
-            "arrow",
-        ),
-        "test_a_worker_that_is_lost_or_lacks_something_is_no_mistake_in_a_function": ("has_no_memory-MemoryError",),
+        "test_an_error_of_python_in_a_worker_is_one_of_the_function_whose_message_the_ledger_does_not_keep": ("udf",),
     },
     "integration/publication/test_publication_and_inputs.py": {
         "test_an_event_dated_a_year_ahead_fills_no_year": ("True",),
@@ -133,7 +129,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "test_a_table_without_a_mistake_passes": ("check_staging_twice", "check_warm_up", "check_no_outside_effects"),
     },
     "integration/publication/test_same_command_again.py": {
-        "test_a_publication_is_published_by_the_same_command": ("landed", "lost"),
+        "test_a_publication_is_published_by_the_same_command": ("lost",),
         "test_a_rollback_is_done_by_the_same_command": ("lost",),
         "test_a_rollback_with_dependents_is_completed_by_the_same_command": ("gold.sales_monthly-landed",),
         "test_a_set_is_published_and_rolled_back_by_the_same_commands": ("gold.sales_monthly-lost",),
@@ -190,7 +186,13 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "integration/ledger/test_views.py": {
         "test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv": ("sqlite-=1+1",),
     },
+    "integration/publication/test_early_cutoff.py": {
+        "test_an_equal_partition_that_a_foreign_writer_touched_refuses_the_whole_publication": ("False",),
+    },
     "integration/publication/test_loosened.py": {
+        "test_readers_are_cut_over_to_a_version_with_looser_safeguards_by_two_people_under_any_policy": (
+            "without_plausible",
+        ),
         "test_a_loosened_policy_lets_nobody_alone_change_agreed_rows": ("no approval-nothing",),
     },
     "integration/publication/test_repair_alone.py": {

@@ -28,6 +28,7 @@ from backfill_assets.landing.attempt import Landed, Landing
 from backfill_assets.landing.extract import Extract, LandedExtract
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files
+from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.sets import versions_of
 from backfill_assets.ledger.states import RunState
@@ -158,6 +159,12 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: sets.PublishOne
 def set_versions(ws: Workspace, set_id: str) -> Mapping[str, int]:
     with ws.ledger.read() as tx:
         return versions_of(tx.publications, tx.sets.get(set_id))
+
+
+def proofs(ws: Workspace, run_id: str) -> Mapping[date, GateResult]:
+    """What the proof of the warm-up found of each partition."""
+    with ws.ledger.read() as tx:
+        return {each.partition: each for each in tx.candidates.gate_results(run_id) if each.gate == "warm_up"}
 
 
 def vacuum(ws: Workspace, *, by: str, dry_run: bool = False) -> VacuumReport:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import time
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,6 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.api_server import LAST, Api, Fault, ShopOf, Waits, current, ids
 from backfill_assets_tests.support.captured_shop import FIRST
-
-_homes = count(1)
 
 
 @pytest.mark.long

@@ -23,6 +23,7 @@ from backfill_assets.testing import DomainKit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.judged import a_customer, customers
 from backfill_assets_tests.integration.gates.conftest import Opens
+from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
 
 KNOWN = """
@@ -42,11 +43,6 @@ def ready(kit: DomainKit) -> str:
     kit.stage(run_id)
     assert kit.gate(run_id).failed == ()
     return run_id
-
-
-def state_of(kit: DomainKit, run_id: str) -> RunState:
-    with kit.ws.ledger.read() as tx:
-        return tx.runs.get(run_id).state
 
 
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +67,7 @@ def test_a_run_is_asked_again_where_a_reference_of_its_gate_has_another_version(
     if not is_guarded:
         unguarded(monkeypatch)
         kit.publish(run_id)
-        assert state_of(kit, run_id) is RunState.PUBLISHED
+        assert operations.state_of(kit.ws, run_id) is RunState.PUBLISHED
         return
     with pytest.raises(TargetChanged, match=f"known_rows changed since gate golden_known_rows of run {run_id} read it"):
         kit.publish(run_id)
@@ -104,12 +100,12 @@ def test_a_table_that_changes_after_the_checks_of_a_publication_and_before_its_t
         if not is_guarded:
             unguarded(patch)
             kit.publish(run_id)
-            assert state_of(kit, run_id) is RunState.PUBLISHED
+            assert operations.state_of(kit.ws, run_id) is RunState.PUBLISHED
             return
         with pytest.raises(TargetChanged, match=f"customers changed since gate no_orphans of run {run_id} read it"):
             kit.publish(run_id)
     assert asked[0] == run_id
-    assert state_of(kit, run_id) is RunState.PASSED
+    assert operations.state_of(kit.ws, run_id) is RunState.PASSED
     assert kit.gate(run_id).failed == ()
     kit.publish(run_id)
 
@@ -144,7 +140,7 @@ def test_a_run_that_has_passed_before_another_gate_was_declared_is_planned_again
     if not is_guarded:
         monkeypatch.setattr(obstacles.present_gates, "find", lambda *_: None)
         kit.publish(run_id)
-        assert state_of(kit, run_id) is RunState.PUBLISHED
+        assert operations.state_of(kit.ws, run_id) is RunState.PUBLISHED
         return
     said = f"run {run_id} was not measured with what silver.order_totals declares now: gate free"
     with pytest.raises(GateFailed, match=said) as refused:
@@ -156,6 +152,6 @@ def test_a_run_that_has_passed_before_another_gate_was_declared_is_planned_again
         following = next_step(kit.ws, tx, tx.runs.get(run_id))
     assert following is not None
     assert words_of(following) == f"{run_id} was not measured with gate free of silver.order_totals; {again}"
-    assert state_of(kit, run_id) is RunState.PASSED
+    assert operations.state_of(kit.ws, run_id) is RunState.PASSED
     # A gate that is gone again asks nothing, and a person has agreed to the others.
     opens().publish(run_id)

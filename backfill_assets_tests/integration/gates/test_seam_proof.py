@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, timedelta
@@ -20,7 +20,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext, Window, unique_key
 from backfill_assets.lake.checksums import joined
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.findings import FailingKey, Finding, GateResult
+from backfill_assets.ledger.findings import FailingKey, Finding
 from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.request import AskedLimits, PlanRequest
@@ -104,11 +104,6 @@ def gated(ws: Workspace, days: DayRange, chunk_partitions: int) -> str:
     return run_id
 
 
-def proofs(ws: Workspace, run_id: str) -> Mapping[date, GateResult]:
-    with ws.ledger.read() as reader:
-        return {r.partition: r for r in reader.candidates.gate_results(run_id) if r.gate == "warm_up"}
-
-
 def chunks(ws: Workspace, run_id: str) -> tuple[ChunkRecord, ...]:
     with ws.ledger.read() as reader:
         return reader.candidates.chunks(run_id)
@@ -127,7 +122,9 @@ def test_a_window_short_by_one_day_is_caught_in_chunks_of_a_hundred_days(
     assert operations.state_of(short, run_id) is RunState.BLOCKED
     # The first day of the run has no more history than its window, and what the second chunk computes of the first one.
     failing = {
-        p: verdict_words(result) for p, result in proofs(short, run_id).items() if result.finding is Finding.DIFFERENT
+        p: verdict_words(result)
+        for p, result in operations.proofs(short, run_id).items()
+        if result.finding is Finding.DIFFERENT
     }
     assert set(failing) == {COMPUTED.start, BEFORE_THE_LAST_CHUNK}
     assert all(
@@ -139,7 +136,7 @@ def test_a_window_short_by_one_day_is_caught_in_chunks_of_a_hundred_days(
     enough = declared(history, window=Window(days_back=back), releases=(release,), gates=())
     run_id = gated(enough, COMPUTED, 100)
     assert operations.state_of(enough, run_id) is RunState.PASSED
-    assert verdict_words(proofs(enough, run_id)[BEFORE_THE_LAST_CHUNK]) == (
+    assert verdict_words(operations.proofs(enough, run_id)[BEFORE_THE_LAST_CHUNK]) == (
         "the same 1 row with other partitions in the same call"
     )
 
@@ -178,7 +175,11 @@ def test_rows_that_are_wrong_on_the_first_day_of_a_chunk_alone_are_caught(orders
             staged = {p for p, each in reader.candidates.of_run(run_id).items() if each.rows}
         assert firsts - staged == wrong
         assert operations.state_of(ws, run_id) is (RunState.BLOCKED if wrong else RunState.PASSED)
-        assert {p for p, result in proofs(ws, run_id).items() if not result.passed} >= {min(wrong)} if wrong else True
+        assert (
+            {p for p, result in operations.proofs(ws, run_id).items() if not result.passed} >= {min(wrong)}
+            if wrong
+            else True
+        )
 
 
 # ------------------------------------------------------------------------------------------------------ a small shop
@@ -225,7 +226,7 @@ def test_a_chunk_computes_days_of_its_neighbours_and_never_stages_them(shop: Sho
     assert {path.parent.name for path in files} == {f"day={day}" for day in second.partitions}
     # A run of a week has no other days than those at its ends, which are computed with more days chunk by chunk.
     more = ("4 more days ahead", "3 more days back and 1 more day ahead", "6 more days back")
-    verdicts = {p: verdict_words(result) for p, result in proofs(shop.ws, run_id).items()}
+    verdicts = {p: verdict_words(result) for p, result in operations.proofs(shop.ws, run_id).items()}
     assert verdicts == {
         p: f"the same 1 row with {how}" for chunk, how in zip(found, more, strict=True) for p in chunk.partitions
     }
@@ -248,7 +249,7 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
             e.payload["number"] for e in reader.events.entries(entity_id=run_id) if e.action == "chunk_finished"
         ]
     assert finished == [1, 2, 3], "no chunk is computed twice"
-    found = proofs(short, run_id)
+    found = operations.proofs(short, run_id)
     assert operations.state_of(short, run_id) is RunState.BLOCKED
     # The end of the run, and the day that a neighbour computes with exactly the declared window on that side.
     if window.days_back == 1:
@@ -281,14 +282,14 @@ def test_two_days_are_proven_with_longer_windows(shop: Shop) -> None:
     two = DayRange(date(2026, 1, 5), date(2026, 1, 7))
     for size, ahead in ((1, 4), (2, 3)):
         run_id = shop.staged(in_chunks(shop.ws, size, two))
-        assert verdict_words(proofs(shop.ws, run_id)[two.start]) == (
+        assert verdict_words(operations.proofs(shop.ws, run_id)[two.start]) == (
             f"the same 1 row with 2 more days back and {ahead} more days ahead"
         )
     short = declared(shop.ws, window=Window(days_back=1, days_ahead=1))
     run_id = in_chunks(short, 2, two)
     operations.stage(short, run_id, actor="ana")
     operations.gate(short, run_id, actor="ana")
-    assert verdict_words(proofs(short, run_id)[two.start]) == (
+    assert verdict_words(operations.proofs(short, run_id)[two.start]) == (
         "with 3 more days back and 3 more days ahead, 1 of 1 rows differ: "
         "the window is too short, or the transform does not give the same rows twice"
     )
@@ -309,7 +310,7 @@ def test_where_the_key_is_not_unique_the_proof_says_that_it_is_not_usable(shop: 
     operations.stage(doubled, run_id, actor="ana")
     operations.gate(doubled, run_id, actor="ana")
     assert operations.state_of(doubled, run_id) is RunState.BLOCKED
-    found = {result.finding for result in proofs(doubled, run_id).values()}
+    found = {result.finding for result in operations.proofs(doubled, run_id).values()}
     assert found and found <= {Finding.UNUSABLE, Finding.UNUSABLE_ELSEWHERE}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -18,7 +17,7 @@ from backfill_assets.domain import Domain, Window, warm_up_proof
 from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.examples.enforcement_sla.sources import case_events
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.findings import Finding, GateResult
+from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.request import PlanRequest
@@ -33,7 +32,6 @@ from backfill_assets_tests.unit.test_docs import own_domain
 
 LATE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 9))
 SILVER, BRONZE = case_sla_daily.name, case_events.name
-OCTOBER = DayRange.inclusive(date(2006, 10, 1), date(2006, 10, 5))
 
 
 def redeclared(shop: Shop, **changed: object) -> Shop:
@@ -44,15 +42,10 @@ def redeclared(shop: Shop, **changed: object) -> Shop:
     return replace(shop, ws=ws)
 
 
-def proofs(ws: Workspace, run_id: str) -> Mapping[date, GateResult]:
-    with ws.ledger.read() as reader:
-        return {r.partition: r for r in reader.candidates.gate_results(run_id) if r.gate == "warm_up"}
-
-
 @pytest.mark.long
 def test_a_window_that_is_long_enough_passes_and_says_what_it_was_compared_with(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(LATE))
-    found = {day.day: verdict_words(result) for day, result in proofs(shop.ws, run_id).items()}
+    found = {day.day: verdict_words(result) for day, result in operations.proofs(shop.ws, run_id).items()}
     assert operations.state_of(shop.ws, run_id) is RunState.PASSED
     assert found == dict.fromkeys(range(5, 10), "the same 1 row with 2 more days back")
 
@@ -62,7 +55,7 @@ def test_a_warm_up_that_is_too_short_blocks_the_run(shop: Shop) -> None:
     short = redeclared(shop, window=Window(days_back=1, days_ahead=1))
     run_id = short.staged(short.planned(LATE))
     assert operations.state_of(short.ws, run_id) is RunState.BLOCKED
-    found = proofs(short.ws, run_id)
+    found = operations.proofs(short.ws, run_id)
     assert verdict_words(found[date(2026, 1, 5)]) == (
         "with 3 more days back, 1 of 1 rows differ: "
         "the window is too short, or the transform does not give the same rows twice"
@@ -81,7 +74,7 @@ def test_a_look_ahead_that_is_too_short_blocks_the_run_as_well(shop: Shop) -> No
     short = redeclared(shop, window=Window(days_back=2))
     run_id = short.staged(short.planned(LATE))
     assert operations.state_of(short.ws, run_id) is RunState.BLOCKED
-    assert verdict_words(proofs(short.ws, run_id)[date(2026, 1, 9)]) == (
+    assert verdict_words(operations.proofs(short.ws, run_id)[date(2026, 1, 9)]) == (
         "with 2 more days back and 1 more day ahead, 1 of 1 rows differ: "
         "the window is too short, or the transform does not give the same rows twice"
     )
@@ -100,17 +93,17 @@ def test_an_author_can_opt_out_or_only_be_warned(shop: Shop) -> None:
     window = Window(days_back=1, days_ahead=1)
     silent = redeclared(shop, window=window, gates=(warm_up_proof(partitions=0),))
     run_id = silent.staged(silent.planned(LATE))
-    assert (operations.state_of(silent.ws, run_id), proofs(silent.ws, run_id)) == (RunState.PASSED, {})
+    assert (operations.state_of(silent.ws, run_id), operations.proofs(silent.ws, run_id)) == (RunState.PASSED, {})
     told = redeclared(shop, window=window, gates=(warm_up_proof(partitions=1, blocking=False),))
     run_id = told.staged(told.planned(LATE))
     assert operations.state_of(told.ws, run_id) is RunState.PASSED
-    assert not proofs(told.ws, run_id)[date(2026, 1, 5)].passed
+    assert not operations.proofs(told.ws, run_id)[date(2026, 1, 5)].passed
 
 
 @pytest.mark.long
 def test_where_no_earlier_day_is_accepted_only_the_look_ahead_is_longer(shop: Shop) -> None:
     one = DayRange.inclusive(OUTPUT.start, OUTPUT.start)
-    found = proofs(shop.ws, shop.staged(shop.planned(one)))
+    found = operations.proofs(shop.ws, shop.staged(shop.planned(one)))
     assert verdict_words(found[OUTPUT.start]) == "the same 1 row with 6 more days ahead"
 
 
@@ -119,18 +112,18 @@ def test_where_no_further_day_is_accepted_there_is_nothing_to_compare_with(shop:
     alone = redeclared(shop, window=Window(days_back=8, days_ahead=1))
     one = DayRange.inclusive(OUTPUT.last, OUTPUT.last)
     run_id = alone.staged(alone.planned(one))
-    assert {result.finding for result in proofs(alone.ws, run_id).values()} == {Finding.NOTHING_TO_COMPARE}
+    assert {result.finding for result in operations.proofs(alone.ws, run_id).values()} == {Finding.NOTHING_TO_COMPARE}
     assert operations.state_of(alone.ws, run_id) is RunState.PASSED
 
 
 @pytest.mark.long
 def test_gating_again_keeps_the_proof_of_the_same_files(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(LATE))
-    before = proofs(shop.ws, run_id)
+    before = operations.proofs(shop.ws, run_id)
     # Computing it again would be refused with other code; what was proven of these files still holds.
     edit(shop.ws)
     operations.gate(shop.ws, run_id, actor="ana")
-    assert proofs(shop.ws, run_id) == before
+    assert operations.proofs(shop.ws, run_id) == before
     assert operations.state_of(shop.ws, run_id) is RunState.PASSED
 
 
@@ -169,14 +162,9 @@ def test_the_example_of_the_tutorial_is_proven(
     operations.stage(ws, run_id, actor="ana")
     operations.gate(ws, run_id, actor="ana")
     assert operations.state_of(ws, run_id) is RunState.PASSED
-    between = proofs(ws, run_id)[date(2026, 1, 4)]
+    between = operations.proofs(ws, run_id)[date(2026, 1, 4)]
     assert verdict_words(between) == "the same 1 row with 2 more days back"
     ws.close()
 
 
 # ------------------------------------------------------------------------------------------------- the traffic fines
-
-
-def ws_results(ws: Workspace, run_id: str) -> tuple[GateResult, ...]:
-    with ws.ledger.read() as reader:
-        return reader.candidates.gate_results(run_id)

@@ -48,7 +48,6 @@ VALUES: Mapping[str, tuple[t.DataType, pa.DataType, Any]] = {
 }
 """Of each type that can be of a key: a value, and how Arrow holds it."""
 
-ITEM = t.StructType([t.StructField("sku", t.StringType()), t.StructField("n", t.ArrayType(t.LongType()))])
 OTHERS: Mapping[str, tuple[t.DataType, pa.DataType, Any]] = {
     "share": (t.FloatType(), pa.float32(), 0.5),
     "größe": (t.DoubleType(), pa.float64(), 0.1),

@@ -6,7 +6,6 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,27 +16,18 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
-from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import UnreadableFile
-from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv
 from backfill_assets.landing import probe
 from backfill_assets.landing.likely_forms import other_quotes
 from backfill_assets_tests.support.lakes import folder_at, only_in_folders
-from backfill_assets_tests.support.landing_examples import LandingRoom, event, json_lines, landing_room, reasons
+from backfill_assets_tests.support.landing_examples import LandingRoom, event, json_lines, reasons
 from backfill_assets_tests.support.value_examples import NO_OFFSET, no
 
 TEN = datetime(2024, 5, 1, 10, 0)  # noqa: DTZ001  (Spark hands out UTC without a zone)
 QUOTES = other_quotes(Csv())
 BOTH = ": declare reads=Csv(), which reads both"
-
-
-@pytest.fixture
-def room(spark: SparkSession, settings: Settings, clock: Clock) -> Iterator[LandingRoom]:
-    with landing_room(spark, settings, clock) as room:
-        yield room
 
 
 def parquet(room: LandingRoom, table: pa.Table, **options: Any) -> bytes:

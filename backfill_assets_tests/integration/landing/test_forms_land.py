@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import UnreadableFile
-from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Epoch, SourceTable
-from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, json_lines, landing_room, reasons
+from backfill_assets_tests.support.landing_examples import (
+    EVENTS,
+    Opened,
+    json_lines,
+    reasons,
+)
 from backfill_assets_tests.support.value_examples import AT, parquet, with_form
 
-Opened = Callable[[SourceTable], AbstractContextManager[LandingRoom]]
 SEEN: SourceTable = replace(
     EVENTS,
     schema=T.StructType(
@@ -39,16 +38,6 @@ SEEN: SourceTable = replace(
     },
 )
 LOCAL = datetime(2024, 5, 1, 15, 4)  # noqa: DTZ001
-
-
-@pytest.fixture
-def opened(spark: SparkSession, settings: Settings, clock: Clock) -> Opened:
-    @contextmanager
-    def of(source: SourceTable) -> Iterator[LandingRoom]:
-        with landing_room(spark, settings, clock, source) as room:
-            yield room
-
-    return of
 
 
 @pytest.mark.long

@@ -41,12 +41,6 @@ from backfill_assets_tests.support.ledgers import home_environment
 MAY_1, MAY_2, MAY_3 = date(2024, 5, 1), date(2024, 5, 2), date(2024, 5, 3)
 
 
-@pytest.fixture
-def room(spark: SparkSession, settings: Settings, clock: Clock) -> Iterator[LandingRoom]:
-    with landing_room(spark, settings, clock) as room:
-        yield room
-
-
 def on(day: int, event_id: str, place: str = "x") -> dict[str, object]:
     return event(event_id, f"2024-05-{day:02}T10:00:00Z", place=place)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
 import pytest
@@ -39,12 +39,6 @@ ALL = DayRange(DAYS[0], DAYS[-1] + timedelta(days=1))
 
 Event = tuple[int, int, int]
 """A key, its day and its place."""
-
-
-@pytest.fixture
-def room(spark: SparkSession, settings: Settings, clock: Clock) -> Iterator[LandingRoom]:
-    with landing_room(spark, settings, clock) as room:
-        yield room
 
 
 def content(*events: Event) -> bytes:

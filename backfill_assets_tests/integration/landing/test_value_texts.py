@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -15,15 +13,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.core.clock import Clock
-from backfill_assets.core.settings import Settings
-from backfill_assets.domain import Csv, SourceTable
+from backfill_assets.domain import Csv
 from backfill_assets.landing.likely_forms import declaration
 from backfill_assets.landing.reading import Reading
 from backfill_assets.landing.values import typed
 from backfill_assets_tests.faults.landing_oracle import Wrong
 from backfill_assets_tests.faults.landing_written import number_of
-from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, landing_room, reasons
+from backfill_assets_tests.support.landing_examples import EVENTS, Opened, reasons
 from backfill_assets_tests.support.value_examples import with_form
 from backfill_assets_tests.support.written_times import a_number
 
@@ -76,17 +72,7 @@ SALES = replace(
 )
 
 
-@pytest.fixture
-def opened(spark: SparkSession, settings: Settings, clock: Clock) -> Any:
-    @contextmanager
-    def of(source: SourceTable) -> Iterator[LandingRoom]:
-        with landing_room(spark, settings, clock, source) as room:
-            yield room
-
-    return of
-
-
-def test_a_csv_lands_with_its_own_words_for_values(opened: Any) -> None:
+def test_a_csv_lands_with_its_own_words_for_values(opened: Opened) -> None:
     lines = [
         "event_id,event_time,amount,pieces,paid,note,due",
         'e1,01.05.2024 12:00,"1.234,50",1.000,Y,Namibia,3.6.2024',
@@ -133,7 +119,7 @@ def test_a_csv_lands_with_its_own_words_for_values(opened: Any) -> None:
 
 
 @pytest.mark.long
-def test_numbers_and_words_of_a_csv_are_not_those_of_json_lines_beside_it(opened: Any) -> None:
+def test_numbers_and_words_of_a_csv_are_not_those_of_json_lines_beside_it(opened: Opened) -> None:
     values = b'"amount": 1.500, "pieces": 7, "paid": true, "note": "NA"'
     line = b'{"event_id": "e1", "event_time": "01.05.2024 12:00", ' + values + b"}"
     with opened(SALES) as room:

@@ -8,14 +8,12 @@ import json
 import random
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -26,12 +24,16 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.core.settings import Settings
-from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.imports import ImportCounts
-from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room, reasons
+from backfill_assets_tests.support.landing_examples import (
+    EVENTS,
+    LandingRoom,
+    Opened,
+    event,
+    json_lines,
+    reasons,
+)
 from backfill_assets_tests.support.value_examples import (
     AT,
     COLUMNS,
@@ -55,23 +57,13 @@ LOCAL = "a timestamp like 2026-01-01T09:00:00, without an offset"
 
 
 @pytest.fixture
-def opened(spark: SparkSession, settings: Settings, clock: Clock) -> Any:
-    @contextmanager
-    def of(source: SourceTable) -> Iterator[LandingRoom]:
-        with landing_room(spark, settings, clock, source) as room:
-            yield room
-
-    return of
-
-
-@pytest.fixture
-def room(opened: Any) -> Iterator[LandingRoom]:
+def room(opened: Opened) -> Iterator[LandingRoom]:
     with opened(VALUES) as room:
         yield room
 
 
 @pytest.fixture
-def rounding(opened: Any) -> Iterator[LandingRoom]:
+def rounding(opened: Opened) -> Iterator[LandingRoom]:
     with opened(replace(VALUES, rounds=True)) as room:
         yield room
 
@@ -359,7 +351,7 @@ def test_a_text_is_a_value_of_its_type_or_the_reason_names_it(room: LandingRoom,
     assert wrong == []
 
 
-def test_an_empty_text_is_a_binary_of_no_bytes_also_where_one_is_required(opened: Any) -> None:
+def test_an_empty_text_is_a_binary_of_no_bytes_also_where_one_is_required(opened: Opened) -> None:
     fields = [StructField(each.name, each.dataType, each.nullable and each.name != "bytes") for each in VALUES.schema]
     with opened(replace(VALUES, schema=StructType(fields))) as required:
         lines = as_json([("bytes", ""), ("bytes", "aGk="), ("bytes", " "), ("whole", "1")])
@@ -406,7 +398,7 @@ def test_a_source_that_rounds_drops_digits_and_nothing_else(rounding: LandingRoo
 
 
 @pytest.mark.parametrize("rounds", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_decimals_are_what_python_takes_them_for(opened: Any, rounds: bool) -> None:
+def test_decimals_are_what_python_takes_them_for(opened: Opened, rounds: bool) -> None:
     chance = random.Random(5)
     texts = []
     for _ in range(1500):
@@ -487,7 +479,7 @@ def some_text(chance: random.Random, kind: DataType, *, nullable: bool) -> tuple
 
 
 @pytest.mark.long
-def test_nested_values_are_what_a_reading_leaf_by_leaf_gives(opened: Any) -> None:
+def test_nested_values_are_what_a_reading_leaf_by_leaf_gives(opened: Opened) -> None:
     chance = random.Random(9)
     cases = [some_text(chance, PARCEL, nullable=True) for _ in range(400)]
     source = replace(VALUES, schema=StructType([*EVENTS.schema.fields[:2], StructField("parcel", PARCEL)]))
@@ -528,7 +520,7 @@ def test_nested_values_bytes_and_local_times_reach_bronze_and_quarantine(room: L
 
 
 @pytest.mark.long
-def test_a_contract_with_nested_values_has_versions(opened: Any) -> None:
+def test_a_contract_with_nested_values_has_versions(opened: Opened) -> None:
     wider = StructType([*VALUES.schema.fields, StructField("notes", ArrayType(StringType(), containsNull=False))])
     with opened(VALUES) as room:
         room.land(json_lines(event("a", numbers=[1], line={"no": 1})), "first.jsonl")

@@ -342,6 +342,7 @@ def test_an_error_of_python_in_a_worker_is_one_of_the_function_whose_message_the
         assert "'only'" not in str(list(reader.events.entries(entity_id=run_id)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "said"),
     [

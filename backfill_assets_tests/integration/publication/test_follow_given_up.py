@@ -62,6 +62,7 @@ def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkey
     assert (status(hand.ws).stuck, audit(hand.ws).problems) == ((), ())
 
 
+@pytest.mark.long
 def test_what_was_tried_in_vain_is_listed_also_by_a_tick_that_cannot_plan(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,6 +199,7 @@ def test_a_rollback_to_what_was_lost_is_refused_as_lost(generator: StoryGenerato
         operations.rollback(generator.ws, run_id, by="ben", reason="tried")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_a_repair_has_the_declared_phases_unless_a_file_is_lost(generator: StoryGenerator, is_lost: bool) -> None:
     declared(generator, replace(generator.ws.domain.derived_table(PALETTE), phases=phases(count=2)))
@@ -224,6 +225,7 @@ def test_what_was_accepted_as_lost_is_not_brought_back_when_its_file_comes_back(
         operations.rollback(generator.ws, run_id, by="ben", reason="tried")
 
 
+@pytest.mark.long
 def test_a_repair_announces_nothing_to_dependents(generator: StoryGenerator) -> None:
     file_of(generator.ws, TURNOVER, DAY).unlink()
     run_id = staged_by_ana(generator, TURNOVER)

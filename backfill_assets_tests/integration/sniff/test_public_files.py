@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -18,21 +17,12 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.source_files import FileName
-from backfill_assets.report.sniffed import python_of
-from backfill_assets.sniff.proposal import Proposal
 from backfill_assets.sniff.propose import propose
 from backfill_assets_tests.support.landing_examples import landing_room
+from backfill_assets_tests.support.proposed import declared
 from backfill_assets_tests.support.public_files import SHAPES, Shape
 
 AS_OF = datetime(2026, 11, 30, tzinfo=UTC)
-
-
-def declared(proposal: Proposal) -> SourceTable:
-    module = ModuleType("proposed")
-    exec(compile(python_of(proposal), "proposed.py", "exec"), vars(module))
-    (source,) = module.DOMAIN.sources
-    assert isinstance(source, SourceTable)
-    return source
 
 
 def column_of(frame: pd.DataFrame, written: FileName, name: str) -> pd.Series[Any]:

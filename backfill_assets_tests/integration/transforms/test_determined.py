@@ -18,6 +18,7 @@ from backfill_assets.report.command_line import explained
 from backfill_assets.testing import DomainKit
 from backfill_assets.transforms.errors import NotDetermined
 from backfill_assets.upkeep.check import check
+from backfill_assets_tests.support import operations
 
 NAME = "clock_shop"
 DAYS = "2026-01-02..2026-01-05"
@@ -74,11 +75,6 @@ def clocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
     sys.modules.pop(NAME, None)
 
 
-def state_of(kit: DomainKit, run_id: str) -> RunState:
-    with kit.ws.ledger.read() as tx:
-        return tx.runs.get(run_id).state
-
-
 @pytest.mark.long
 def test_a_clock_is_refused_before_anything_is_planned_or_computed(clocks: Clocks) -> None:
     kit = clocks.open('return sales.where("sold_on < current_date()").groupBy("sold_on").agg(F.count("*").alias("n"))')
@@ -123,7 +119,7 @@ def test_a_run_is_computed_and_measured_with_the_values_that_were_approved_alone
     module.T = 3
     with pytest.raises(PlannedOtherwise):
         kit.gate(run_id)
-    assert state_of(kit, run_id) is RunState.STAGED
+    assert operations.state_of(kit.ws, run_id) is RunState.STAGED
     module.T = 1
     kit.gate(run_id)
     kit.publish(run_id)
@@ -131,7 +127,7 @@ def test_a_run_is_computed_and_measured_with_the_values_that_were_approved_alone
     # With another value the table is stale, as after an edit.
     module.T = 3
     again = kit.published("days", DAYS)
-    assert state_of(kit, again) is RunState.PUBLISHED
+    assert operations.state_of(kit.ws, again) is RunState.PUBLISHED
     assert {row["n"] for row in kit.rows("days")} == {9}
 
 
@@ -159,4 +155,4 @@ def test_rows_that_depend_on_the_number_of_tasks_are_blocked(clocks: Clocks) -> 
     run_id = kit.planned("days", DAYS)
     kit.stage(run_id)
     kit.gate(run_id)
-    assert state_of(kit, run_id) is RunState.BLOCKED
+    assert operations.state_of(kit.ws, run_id) is RunState.BLOCKED

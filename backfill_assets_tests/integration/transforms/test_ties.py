@@ -25,7 +25,7 @@ from backfill_assets.testing import DomainKit
 from backfill_assets.testing.kit import in_days
 from backfill_assets.transforms.spark_plan import require_determined_plan
 from backfill_assets.upkeep.check import check
-from backfill_assets_tests.integration.transforms.test_determined import DAYS, NAME, Clocks, state_of
+from backfill_assets_tests.integration.transforms.test_determined import DAYS, NAME, Clocks
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ties_tried import ALLOWED, KEYS, sales_of, shops_of
 
@@ -89,7 +89,7 @@ def test_a_declared_tie_is_pinned_with_its_reason_and_shown_to_whoever_approves(
     kit.approve(run_id)
     kit.stage(run_id)
     kit.gate(run_id)
-    assert state_of(kit, run_id) is RunState.PASSED
+    assert operations.state_of(kit.ws, run_id) is RunState.PASSED
     with kit.ws.ledger.read() as tx:
         assert REASON in tx.runs.get(run_id).manifest.text
     assert shown in markdown_page(page_of(run_report(kit.ws, run_id)))

@@ -37,7 +37,6 @@ from backfill_assets_tests.support.shop import RECENT, SALES, Shop, open_shop, s
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
 SIXTH = date(2026, 1, 6)
-TWO_DAYS = timedelta(days=2)
 PAST_ROLLBACK = timedelta(days=91)
 PAST_ALL = timedelta(days=731)
 

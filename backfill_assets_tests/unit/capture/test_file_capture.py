@@ -23,9 +23,6 @@ from backfill_assets.landing.file_versions import probe_versions
 from backfill_assets.landing.probe import Probe
 from backfill_assets_tests.support.landing_examples import EVENTS, event, json_lines
 
-HEADER = b"event_id,event_time,place,attributes\n"
-
-
 Captured = tuple[LandedFile, Probe]
 
 

@@ -67,9 +67,6 @@ def zipped(*names: str) -> bytes:
 
 
 SAVE, SPLIT, UNPACK = "save it as UTF-8", "write one record per line", "unpack it, and land what is in it"
-BANNER = "declare that, or remove the lines before its header"
-SEMICOLONS = 'has semicolons between its values: declare reads=Csv(delimiter=";")'
-TABS = r'has tabs between its values: declare reads=Csv(delimiter="\t")'
 SHEETS, COMMAS = "save each of its sheets as CSV in UTF-8", "declare that, or write it with commas between its values"
 DIALECT = "correct its declaration, or the file"
 DECLARED, WORKBOOK = f"declare that, or {SPLIT}", f"declare that, or {SHEETS}"

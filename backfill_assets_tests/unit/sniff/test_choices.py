@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from types import ModuleType
 from zoneinfo import ZoneInfo
 
 import fastavro
@@ -15,24 +14,21 @@ from pyspark.sql.types import DateType, DecimalType, DoubleType, LongType, Strin
 from backfill_assets.domain import Csv, Epoch, SourceTable
 from backfill_assets.report.sniffed import python_of
 from backfill_assets.sniff.propose import propose
+from backfill_assets_tests.support.proposed import declared
 
 AS_OF = datetime(2026, 11, 30, tzinfo=UTC)
 DAYS = [date(2024, 1, 5) + timedelta(days=number) for number in range(60)]
 
 
-def declared(path: Path) -> tuple[SourceTable, str]:
-    text = python_of(propose([path], as_of=AS_OF))
-    module = ModuleType("proposed")
-    exec(compile(text, "proposed.py", "exec"), vars(module))
-    (source,) = module.DOMAIN.sources
-    assert isinstance(source, SourceTable)
-    return source, " ".join(text.replace("\n#", " ").split())
+def proposed(path: Path) -> tuple[SourceTable, str]:
+    found = propose([path], as_of=AS_OF)
+    return declared(found), " ".join(python_of(found).replace("\n#", " ").split())
 
 
 def of_text(folder: Path, text: str, name: str = "some.csv") -> tuple[SourceTable, str]:
     path = folder / name
     path.write_text(text, encoding="utf-8")
-    return declared(path)
+    return proposed(path)
 
 
 @pytest.mark.parametrize("empty", [0, 40])
@@ -112,7 +108,7 @@ def test_avro_has_the_types_of_its_schema(tmp_path: Path) -> None:
     ]
     with (tmp_path / "some.avro").open("wb") as file:
         fastavro.writer(file, fastavro.parse_schema(schema), records)
-    source, _ = declared(tmp_path / "some.avro")
+    source, _ = proposed(tmp_path / "some.avro")
     assert {each.name: each.dataType for each in source.schema} == {
         "id": LongType(),
         "at": TimestampType(),

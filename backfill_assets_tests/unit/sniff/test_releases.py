@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from backfill_assets.application.sniff import sniffed
 from backfill_assets.capture.errors import BadFile
-from backfill_assets.domain import SourceTable
-from backfill_assets.report.sniffed import comments_of, python_of
+from backfill_assets.report.sniffed import comments_of
 from backfill_assets.sniff.proposal import Proposal
+from backfill_assets_tests.support.proposed import declared
 
 AS_OF = datetime(2026, 11, 30, tzinfo=UTC)
 
@@ -22,14 +21,6 @@ def proposed(folder: Path, files: dict[str, str]) -> Proposal:
     for name, text in files.items():
         (folder / name).write_text(text)
     return sniffed([folder], clock=lambda: AS_OF)
-
-
-def declared(found: Proposal) -> SourceTable:
-    module = ModuleType("proposed")
-    exec(compile(python_of(found), "proposed.py", "exec"), vars(module))
-    (source,) = module.DOMAIN.sources
-    assert isinstance(source, SourceTable)
-    return source
 
 
 def rows(header: str, form: str, *, more: str = "", first: int = 0) -> str:

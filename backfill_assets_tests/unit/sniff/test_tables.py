@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from types import ModuleType
 
 import pyarrow as pa
 import pytest
@@ -13,8 +12,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from backfill_assets.application.sniff import sniffed
 from backfill_assets.core.errors import UnreadableFile
-from backfill_assets.domain import IcebergTable, LakeTable, SourceTable
-from backfill_assets.report.sniffed import python_of
+from backfill_assets.domain import IcebergTable, LakeTable
+from backfill_assets_tests.support.proposed import declared
 
 AS_OF = datetime(2026, 11, 30, tzinfo=UTC)
 ROWS = pa.table(
@@ -27,17 +26,9 @@ ROWS = pa.table(
 )
 
 
-def declared(folder: Path) -> SourceTable:
-    module = ModuleType("proposed")
-    exec(compile(python_of(sniffed([folder], clock=lambda: AS_OF)), "proposed.py", "exec"), vars(module))
-    (source,) = module.DOMAIN.sources
-    assert isinstance(source, SourceTable)
-    return source
-
-
 def test_a_delta_table_is_captured(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "orders"), ROWS)
-    source = declared(tmp_path / "orders")
+    source = declared(sniffed([tmp_path / "orders"], clock=lambda: AS_OF))
     assert (source.name, source.key, source.event_time) == ("bronze.orders", ("order_id",), "ordered_at")
     assert source.capture == LakeTable(url=str(tmp_path / "orders"))
 
@@ -48,7 +39,7 @@ def test_an_iceberg_table_is_captured(tmp_path: Path) -> None:
     table = catalog.create_table("shop.orders", schema=ROWS.schema)
     table.append(ROWS)
     folder = Path(table.location().removeprefix("file://"))
-    source = declared(folder)
+    source = declared(sniffed([folder], clock=lambda: AS_OF))
     assert (source.key, source.event_time) == (("order_id",), "ordered_at")
     assert isinstance(source.capture, IcebergTable)
     assert source.capture.table == table.metadata_location.removeprefix("file://")

@@ -7,7 +7,6 @@ import io
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,19 +16,11 @@ from backfill_assets.capture.files.file_capture import kind_of
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.decoding.decode import decode, formats
 from backfill_assets.landing.probe import Probe, probe
-from backfill_assets.report.sniffed import python_of
 from backfill_assets.sniff.propose import propose
+from backfill_assets_tests.support.proposed import declared
 from backfill_assets_tests.support.public_files import SHAPES, Shape
 
 AS_OF = datetime(2026, 11, 30, tzinfo=UTC)
-
-
-def declared(path: Path) -> SourceTable:
-    module = ModuleType("proposed")
-    exec(compile(python_of(propose([path], name="bronze.any", as_of=AS_OF)), "proposed.py", "exec"), vars(module))
-    (source,) = module.DOMAIN.sources
-    assert isinstance(source, SourceTable)
-    return source
 
 
 def probed(path: Path, source: SourceTable) -> Probe:
@@ -43,7 +34,7 @@ def probed(path: Path, source: SourceTable) -> Probe:
 def test_no_column_of_a_public_file_is_missing(shape: Shape, tmp_path: Path) -> None:
     path = tmp_path / shape.file
     path.write_bytes(shape.write())
-    assert probed(path, declared(path)).missing_columns == ()
+    assert probed(path, declared(propose([path], name="bronze.any", as_of=AS_OF))).missing_columns == ()
 
 
 names = st.lists(
@@ -75,7 +66,7 @@ def test_rows_of_any_table_are_taken(
     write.writerows([["happened_at", *header], *([time, *row] for time, row in zip(at, rows, strict=True))])
     path = tmp_path / "any.csv"
     path.write_bytes(text.getvalue().encode(encoding))
-    source = declared(path)
+    source = declared(propose([path], name="bronze.any", as_of=AS_OF))
     found = probed(path, source)
     assert found.missing_columns == ()
     assert source.event_time == "happened_at"
@@ -102,6 +93,6 @@ def test_records_of_any_document_are_taken(tmp_path: Path, records: list[dict[st
     }[how]
     path = tmp_path / "any.json"
     path.write_text(written, encoding="utf-8")
-    source = declared(path)
+    source = declared(propose([path], name="bronze.any", as_of=AS_OF))
     probed(path, source)
     assert source.event_time == "happened_at"
