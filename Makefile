@@ -25,23 +25,23 @@ PYTEST = $(TRIED) pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscop
 # Tests that are about more data, orders and surroundings at length.
 LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py traffic_fines_extract.py traffic_fines_state.py) \
 	$(addprefix backfill_assets_tests/integration/, \
-	publication/test_follow_replay.py landing/test_restated_by_an_extract.py \
-	publication/test_shadow_of_deadlines.py examples/test_determinism.py examples/test_sla_by_the_rules.py \
+	requests/test_follow_replay.py landing/test_restated_by_an_extract.py \
+	requests/test_shadow_of_deadlines.py examples/test_determinism.py examples/test_sla_by_the_rules.py \
 	examples/test_sla_traffic_fines.py landing/test_changes.py landing/test_many_changes.py \
-	landing/test_property.py landing/test_statements.py publication/test_every_mode_by_model.py \
-	publication/test_versioned_model.py)
+	landing/test_property.py landing/test_statements.py requests/test_every_mode_by_model.py \
+	requests/test_versioned_model.py)
 
 # Tests that also run with the lake of every home in an object store.
 ON_A_STORE = $(addprefix backfill_assets_tests/integration/, \
-	core/test_leases.py restatements/test_reference_semantics.py \
-	restatements/test_references_on_a_store.py candidates/test_resume.py files/test_store_away.py \
+	core/test_leases.py requests/test_reference_semantics.py \
+	requests/test_references_on_a_store.py candidates/test_resume.py files/test_store_away.py \
 	files/test_files.py lake/test_lake_on_a_store.py lake/test_swap.py landing/test_changes.py landing/test_dialects.py \
 	landing/test_compacted.py landing/test_formats.py landing/test_land.py landing/test_split.py \
-	landing/test_statements.py landing/test_together.py publication/test_early_cutoff.py \
-	publication/test_publication.py publication/test_rollback_of_sets.py \
-	publication/test_rollback_with_dependents.py publication/test_same_command_again.py \
-	restatements/test_sets.py restatements/test_sets_half_way.py \
-	restatements/test_sets_publish_what_they_read.py restatements/test_sets_with_gaps.py upkeep/test_doctor.py \
+	landing/test_statements.py landing/test_together.py requests/test_early_cutoff.py \
+	requests/test_publication.py requests/test_rollback_of_sets.py \
+	requests/test_rollback_with_dependents.py requests/test_same_command_again.py \
+	requests/test_sets.py requests/test_sets_half_way.py \
+	requests/test_sets_publish_what_they_read.py requests/test_sets_with_gaps.py upkeep/test_doctor.py \
 	upkeep/test_reproduce.py upkeep/test_tampering.py upkeep/test_vacuum.py)
 
 # Tests of captures and replays, each family with its real server.

@@ -37,7 +37,7 @@ from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.publication import publish as publishing
+from backfill_assets.requests import publish as publishing
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.desk_reader import get

@@ -46,9 +46,9 @@ from backfill_assets.landing.land import land_files
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached_by
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.publication.authority import asked_demand, demand_to_ask, require_may_approve
 from backfill_assets.report.captured import CapturePlan, CaptureReport, capture_plan
 from backfill_assets.report.landed import LandReport, StatedExtract
+from backfill_assets.requests.authority import asked_demand, demand_to_ask, require_may_approve
 from backfill_assets.workspace import Workspace
 
 _NO_RECORDS = Written(records=0, first_at=None, last_at=None)

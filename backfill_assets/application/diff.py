@@ -34,7 +34,6 @@ from backfill_assets.gates.measured import moves_in
 from backfill_assets.lake.row_values import cells_of, json_rows_of, typed_rows_of
 from backfill_assets.ledger.errors import NotStaged
 from backfill_assets.ledger.states import RequestKind
-from backfill_assets.publication.errors import NothingReadersSee
 from backfill_assets.report.changed_rows import (
     AskedPage,
     ChangedRowsPage,
@@ -48,6 +47,7 @@ from backfill_assets.report.changed_rows import (
     table_diff,
 )
 from backfill_assets.report.errors import CannotUse, Malformed, NotDoneWith, NotOneOf
+from backfill_assets.requests.errors import NothingReadersSee
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 

@@ -24,11 +24,11 @@ from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import Action, CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Stage, Swap
-from backfill_assets.publication.authority import reads_approvers
-from backfill_assets.publication.obstacles import READY, Publishing, obstacles, require_none
-from backfill_assets.publication.publish import publish_run
 from backfill_assets.report.words.stages import published_words
-from backfill_assets.restatements.publish import verify_if_equal
+from backfill_assets.requests.authority import reads_approvers
+from backfill_assets.requests.obstacles import READY, Publishing, obstacles, require_none
+from backfill_assets.requests.publish import publish_run
+from backfill_assets.requests.rollout import verify_if_equal
 from backfill_assets.workspace import Workspace
 
 

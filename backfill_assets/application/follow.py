@@ -14,11 +14,6 @@ from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNFINISHED, VISIBLE, RunState
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.publication import follow as outbox
-from backfill_assets.publication.authority import demands_of, open_comments
-from backfill_assets.publication.errors import Frozen
-from backfill_assets.publication.follow import Asking, PlannedFollowUps, Tries, always
-from backfill_assets.publication.obstacles import IN_ITS_TURN, Publishing, is_met
 from backfill_assets.report.follow import (
     FollowCancellation,
     FollowedRun,
@@ -28,6 +23,11 @@ from backfill_assets.report.follow import (
     waiting_publication,
 )
 from backfill_assets.report.what_next import next_step
+from backfill_assets.requests import follow as outbox
+from backfill_assets.requests.authority import demands_of, open_comments
+from backfill_assets.requests.errors import Frozen
+from backfill_assets.requests.follow import Asking, PlannedFollowUps, Tries, always
+from backfill_assets.requests.obstacles import IN_ITS_TURN, Publishing, is_met
 from backfill_assets.workspace import Workspace
 
 
@@ -88,7 +88,7 @@ def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> FollowedRun:
 
 
 def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> PlannedFollowUps:
-    """Plans every run that the ledger's outbox asks for; see `publication.follow.plan_follow_ups`.
+    """Plans every run that the ledger's outbox asks for; see `requests.follow.plan_follow_ups`.
 
     The caller cannot choose anything about such a run, because policy may publish it without a person.
     """

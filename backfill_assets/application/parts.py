@@ -8,7 +8,7 @@ from typing import assert_never
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.safeguards import every
 from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Stage, Swap, stages_of
-from backfill_assets.publication.authority import demand_of
+from backfill_assets.requests.authority import demand_of
 from backfill_assets.workspace import Workspace
 
 

@@ -56,9 +56,9 @@ from backfill_assets.report.planned import (
 )
 from backfill_assets.report.read_before import read_before
 from backfill_assets.report.releases import brought_along, goes_back, references_for_gates
-from backfill_assets.restatements.plan import members_of, write_set
-from backfill_assets.restatements.plan import plan_set as plan_restatement
-from backfill_assets.restatements.references import Chooser, with_references
+from backfill_assets.requests.plan import members_of, write_set
+from backfill_assets.requests.plan import plan_set as plan_restatement
+from backfill_assets.requests.references import Chooser, with_references
 from backfill_assets.staleness.find import own_past, with_changes
 from backfill_assets.transforms.schemas import require_follows, require_inputs_follow
 from backfill_assets.workspace import Workspace
@@ -295,7 +295,7 @@ def _has_expired(plan: Plan) -> bool:
 
 
 def plan_set(ws: Workspace, request: SetRequest, *, show: str = "") -> PlannedSet | NothingToRebuild:
-    """Plans the rebuild of everything that a change makes stale as one set; see `restatements.plan.plan_set`.
+    """Plans the rebuild of everything that a change makes stale as one set; see `requests.plan.plan_set`.
 
     Args:
         show: A CSV file of keys, or a reference with keys, whose rows the reports of the tables show that have this

@@ -22,7 +22,7 @@ from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.request import PlanRequest, manifest_of, superseded
-from backfill_assets.publication.errors import Frozen
+from backfill_assets.requests.errors import Frozen
 from backfill_assets.transforms.schemas import business_schema, changes_for_readers, former_columns_of
 from backfill_assets.workspace import Workspace
 

@@ -17,18 +17,18 @@ from backfill_assets.planning.impact import impact, never_built
 from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.planning.next_steps import joined, loads, plan_stale
 from backfill_assets.planning.restatement import SourceDay
-from backfill_assets.publication.proposals import situation
 from backfill_assets.report.landed import LandReport
 from backfill_assets.report.proposals import ProposeReport, propose_report
 from backfill_assets.report.releases import brought_along
-from backfill_assets.restatements.propose import propose as propose_restatements
+from backfill_assets.requests.proposals import situation
+from backfill_assets.requests.propose import propose as propose_restatements
 from backfill_assets.staleness.decide import Staleness
 from backfill_assets.staleness.find import stale_tables
 from backfill_assets.workspace import Workspace
 
 
 def propose(ws: Workspace, *, by: str, dry_run: bool = False) -> ProposeReport:
-    """Plans draft sets for what sources have changed behind published output; see `restatements.propose.propose`."""
+    """Plans draft sets for what sources have changed behind published output; see `requests.propose.propose`."""
     one_line("the one who proposes", by)
     proposed = propose_restatements(ws, lambda name: present_terms(ws, name), by=by, dry_run=dry_run)
     plans = [draft.planned.plans if draft.planned else () for draft in proposed.drafts]

@@ -20,9 +20,6 @@ from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, Set
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.sets import is_set
-from backfill_assets.publication.errors import NotEnded
-from backfill_assets.publication.publish import publish_run
-from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome, end_publication
 from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.follow import RecoveredWork, RecoveryReport
 from backfill_assets.report.words.recovery import (
@@ -35,8 +32,10 @@ from backfill_assets.report.words.recovery import (
     unknown_files_words,
     way_out_words,
 )
-from backfill_assets.restatements.publish import recover_set
-from backfill_assets.restatements.undo import complete_rollback
+from backfill_assets.requests.errors import NotEnded
+from backfill_assets.requests.publish import publish_run
+from backfill_assets.requests.recover import RecoveryEnd, RecoveryOutcome, end_publication
+from backfill_assets.requests.rollout import complete_rollback, recover_set
 from backfill_assets.upkeep.alignment import (
     Behind,
     is_evidence,

@@ -24,17 +24,16 @@ from backfill_assets.ledger.records import Action, PublicationRecord, ReplayReco
 from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, RequestKind, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.sets import is_set
-from backfill_assets.publication.authority import approve, approvers_read, grounds_to_leave
-from backfill_assets.publication.obstacles import Publishing, not_stopped, obstacles, outdated, require_none
 from backfill_assets.report.errors import NotDoneWith
 from backfill_assets.report.follow import ErasedSamples
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.runs import RunSummary, SetDocument, interrupted, restatement_document, set_document
 from backfill_assets.report.versions import ActDocument, act_document
-from backfill_assets.restatements.errors import ReproducedOneByOne
-from backfill_assets.restatements.publish import publish_restatement
-from backfill_assets.restatements.undo import complete_rollback, rollback, rollback_with_dependents
+from backfill_assets.requests.authority import approve, approvers_read, grounds_to_leave
+from backfill_assets.requests.errors import ReproducedOneByOne
+from backfill_assets.requests.obstacles import Publishing, not_stopped, obstacles, outdated, require_none
+from backfill_assets.requests.rollout import complete_rollback, publish_restatement, rollback, rollback_with_dependents
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Request(Generic[Document]):
         raise NotImplementedError
 
     def approve(self, *, by: str, note: str, place: str = "") -> Document:
-        """Records that another person agrees to exactly what was asked for; see `publication.authority.approve`.
+        """Records that another person agrees to exactly what was asked for; see `requests.authority.approve`.
 
         Refused early is what publication refuses whoever has approved it, so that no reviewer agrees to it by mistake.
         """
@@ -136,14 +135,14 @@ class Act(Request[ActDocument]):
     def publish(self, acting: Acting) -> ActDocument:
         """Does what was asked for: readers are shown the other version from here on."""
         # Imported where readers are shown another table: most requests need none of what compares versions.
-        from backfill_assets.publication.table_acts import carry_out
+        from backfill_assets.requests.table_acts import carry_out
 
         carry_out(self.ws, self.name, by=acting.by)
         return self.document()
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> ActDocument:
         """Shows readers the table again that they were shown before a cut-over."""
-        from backfill_assets.publication.table_acts import undo
+        from backfill_assets.requests.table_acts import undo
 
         undo(self.ws, self.name, by=acting.by, reason=reason)
         return self.document()
@@ -210,7 +209,7 @@ class Restatement(Request["RunSummary | SetDocument"]):
 
     def publish(self, acting: Acting) -> PublicationDocument | SetDocument:
         """Makes its gated and approved runs visible to readers, in order, or its next phase; each is recorded
-        separately. See `restatements.publish.publish_restatement`.
+        separately. See `requests.rollout.publish_restatement`.
 
         If an earlier attempt did not learn the outcome of one, that is found out first. Where all of it was verified
         there is nothing to publish.

@@ -13,8 +13,8 @@ from backfill_assets.application.sensor_work import LEASES
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.records import Action, PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import PublicationState
-from backfill_assets.publication.errors import StillUnknown
-from backfill_assets.publication.recover import end_publication
+from backfill_assets.requests.errors import StillUnknown
+from backfill_assets.requests.recover import end_publication
 from backfill_assets.workspace import Workspace
 
 

@@ -16,10 +16,10 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.publication.obstacles import AWAITED, Publishing, PublishingRestatement, is_met, phase_not_held
-from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.follow import ClearedDocument, stuck_document, stuck_words
+from backfill_assets.requests.obstacles import AWAITED, Publishing, PublishingRestatement, is_met, phase_not_held
+from backfill_assets.requests.stuck import still_stuck
 from backfill_assets.workspace import Workspace
 
 

@@ -12,10 +12,10 @@ from backfill_assets.candidates.compare_versions import compare_with_shown
 from backfill_assets.core.errors import BackfillError, UnknownName
 from backfill_assets.ledger.table_acts import ComparedDay
 from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.publication import table_acts
-from backfill_assets.publication.errors import NothingReadersSee
-from backfill_assets.publication.table_acts import Pair, beside, name_of, pair_of
 from backfill_assets.report.versions import ActDocument, ResolvedTable, ShadowStatus, described_act, shadow_status
+from backfill_assets.requests import table_acts
+from backfill_assets.requests.errors import NothingReadersSee
+from backfill_assets.requests.table_acts import Pair, beside, name_of, pair_of
 from backfill_assets.workspace import Workspace
 
 _DAY_OR_TIME = re.compile(r"\d{4}(-\d{2}){0,2}([T ].*)?")

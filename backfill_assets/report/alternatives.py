@@ -18,8 +18,8 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Cause, only_of_code
 from backfill_assets.planning.next_steps import plan_stale
-from backfill_assets.publication.authority import tolerance_met
 from backfill_assets.report.releases import BroughtAlong
+from backfill_assets.requests.authority import tolerance_met
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import RequestedPartitions
-from backfill_assets.publication.stuck import is_publication
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import FreezeDocument, Unfrozen, frozen_line, frozen_words
 from backfill_assets.report.page import Items, Note, Page, Section, Value, next_steps, page, section, words
 from backfill_assets.report.proposed import OpenProposal
+from backfill_assets.requests.stuck import is_publication
 
 if TYPE_CHECKING:
-    from backfill_assets.publication.follow import Asking, FailedFollowUp
+    from backfill_assets.requests.follow import Asking, FailedFollowUp
 
 
 # Documents of follow-ups: what waits and why, and the results of what followed.

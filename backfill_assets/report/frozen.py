@@ -12,9 +12,9 @@ from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import UNPUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.publication.errors import ComesAfter, Frozen, KeysNotKnown, ReadBeforeKnown
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.not_known import waits_to_know
+from backfill_assets.requests.errors import ComesAfter, Frozen, KeysNotKnown, ReadBeforeKnown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

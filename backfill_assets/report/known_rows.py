@@ -13,7 +13,7 @@ from backfill_assets.lake.row_values import Texts, texts
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.safeguards import KNOWN, Demand
-from backfill_assets.publication.authority import standing_of
+from backfill_assets.requests.authority import standing_of
 from backfill_assets.transforms.references import archived_versions
 from backfill_assets.workspace import Workspace
 

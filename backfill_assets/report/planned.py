@@ -67,7 +67,7 @@ from backfill_assets.report.words.plans import (
     undetermined_words,
 )
 from backfill_assets.report.words.stages import policy_words, proof_words, stage_words, waits_anyway
-from backfill_assets.restatements.left_out import how_to_include, why_left_out
+from backfill_assets.requests.left_out import how_to_include, why_left_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

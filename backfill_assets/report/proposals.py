@@ -16,7 +16,6 @@ from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.next_steps import joined, loads
 from backfill_assets.planning.restatement import SourceDay
-from backfill_assets.publication.proposals import BLOCKED, Situation
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.follow import open_proposal_words
 from backfill_assets.report.page import Items, Page, Value, page, words
@@ -31,7 +30,8 @@ from backfill_assets.report.planned import (
 from backfill_assets.report.proposed import OpenProposal
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.words.plans import brought_along_words
-from backfill_assets.restatements.propose import REASON, NewDraft, Proposed
+from backfill_assets.requests.proposals import BLOCKED, Situation
+from backfill_assets.requests.propose import REASON, NewDraft, Proposed
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
 

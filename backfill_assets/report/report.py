@@ -30,7 +30,6 @@ from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, ChangedReference, Kind, Mode, PinnedReference
 from backfill_assets.planning.stages import Agree, Stage, stages_of
-from backfill_assets.publication.authority import demand_of, open_comments
 from backfill_assets.report.alternatives import Alternative, instead_of_gated
 from backfill_assets.report.code import CodeChange, ReferenceChange, code_changes, reference_changes
 from backfill_assets.report.cost import CostDocument, bytes_read, cost_of
@@ -68,6 +67,7 @@ from backfill_assets.report.releases import (
 from backfill_assets.report.runs import RunSummary, SetDocument, run_summary, set_document
 from backfill_assets.report.shown_keys import ShownKey, shown_keys
 from backfill_assets.report.usual import BreakdownDocument, UsualSeries, breakdown_document, usual_series
+from backfill_assets.requests.authority import demand_of, open_comments
 from backfill_assets.workspace import Workspace
 
 

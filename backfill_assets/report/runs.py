@@ -25,8 +25,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, ChangedReference, Mode
 from backfill_assets.planning.sets import is_set
-from backfill_assets.publication.obstacles import FOR_ADVICE, Ends, Publishing, obstacles, outdated
-from backfill_assets.publication.verdict import brings_back_what_was_recorded
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import RunInterrupted
 from backfill_assets.report.measured import GateSummary, gate_summaries
@@ -54,6 +52,8 @@ from backfill_assets.report.what_next import next_step, next_step_of_set
 from backfill_assets.report.words.plans import phase_words, references_described
 from backfill_assets.report.words.staleness import changed_reference_words
 from backfill_assets.report.words.states import meaning_of_run, meaning_of_set
+from backfill_assets.requests.obstacles import FOR_ADVICE, Ends, Publishing, obstacles, outdated
+from backfill_assets.requests.verdict import brings_back_what_was_recorded
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
 

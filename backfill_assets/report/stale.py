@@ -18,7 +18,7 @@ from backfill_assets.report.read_before import ReadBefore, read_before_notes
 from backfill_assets.report.runs import problem_notes
 from backfill_assets.report.words.plans import added_doubles_words, inexact_words
 from backfill_assets.report.words.staleness import stale_words, taken_back_words
-from backfill_assets.restatements.left_out import as_recorded
+from backfill_assets.requests.left_out import as_recorded
 from backfill_assets.staleness.decide import Staleness, StaleRange
 
 if TYPE_CHECKING:

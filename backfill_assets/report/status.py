@@ -20,7 +20,6 @@ from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, OPEN_SETS, OPEN_STATES, ChunkState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
-from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.captured_so_far import CapturedSource, captured_sources, captured_table
 from backfill_assets.report.follow import (
     StuckDocument,
@@ -74,6 +73,7 @@ from backfill_assets.report.runs import (
 from backfill_assets.report.server import ServerDocument, server_document, server_line
 from backfill_assets.report.versions import ActDocument, acts_table, open_acts
 from backfill_assets.report.words.staleness import taken_back_words
+from backfill_assets.requests.stuck import still_stuck
 from backfill_assets.workspace import Workspace
 
 T = TypeVar("T")
@@ -210,7 +210,7 @@ def _waiting(ws: Workspace, tx: ReadTransaction, problems: Problems) -> tuple[Wa
     if not tx.outbox.entries(open_only=True):
         return ()
     # What follow-ups need takes as long to import as everything else that a status needs of this project.
-    from backfill_assets.publication.follow import what_waits
+    from backfill_assets.requests.follow import what_waits
 
     with problems.noted("publications that wait for their dependents"):
         return tuple(waiting_publication(each) for each in what_waits(ws, tx))

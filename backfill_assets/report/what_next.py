@@ -47,10 +47,13 @@ from backfill_assets.planning.next_steps import (
     plan_again,
     plan_anew,
 )
-from backfill_assets.publication.authority import open_comments
-from backfill_assets.publication.covered import is_built_since, is_covered_since
-from backfill_assets.publication.drafts import is_current
-from backfill_assets.publication.errors import (
+from backfill_assets.report.frozen import waits_for_words
+from backfill_assets.report.releases import references_moved_on
+from backfill_assets.report.words.staleness import changed_reference_words
+from backfill_assets.requests.authority import open_comments
+from backfill_assets.requests.covered import is_built_since, is_covered_since
+from backfill_assets.requests.drafts import is_current
+from backfill_assets.requests.errors import (
     ComesAfter,
     DeclaredSince,
     ExpiresOthers,
@@ -61,7 +64,7 @@ from backfill_assets.publication.errors import (
     ReadByGateSince,
     TableChanged,
 )
-from backfill_assets.publication.obstacles import (
+from backfill_assets.requests.obstacles import (
     FOR_ADVICE,
     IN_ITS_TURN,
     Ends,
@@ -76,9 +79,6 @@ from backfill_assets.publication.obstacles import (
     read_by_no_open_run,
     still_expires,
 )
-from backfill_assets.report.frozen import waits_for_words
-from backfill_assets.report.releases import references_moved_on
-from backfill_assets.report.words.staleness import changed_reference_words
 from backfill_assets.workspace import Workspace
 
 _OPEN = frozenset({RunState.PLANNED, RunState.STAGED, RunState.PASSED, RunState.FAILED})

@@ -34,7 +34,7 @@ from backfill_assets.ledger.records import CandidatePartition, PartitionVersion,
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.stages import output_days, reads_of
-from backfill_assets.publication.authority import approve
+from backfill_assets.requests.authority import approve
 from backfill_assets.testing.values import Rows, columns_given, in_json, typed_rows
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.transforms.schemas import current_rows

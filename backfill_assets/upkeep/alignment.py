@@ -37,7 +37,7 @@ from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import lineage, lineage_digest, row_of_run
-from backfill_assets.publication.authority import grounds_to_set, reads_approvers
+from backfill_assets.requests.authority import grounds_to_set, reads_approvers
 from backfill_assets.transforms.schemas import former_columns, stored_schema
 from backfill_assets.upkeep.audit_checks import (
     LANDED,

@@ -32,7 +32,7 @@ from backfill_assets.ledger.states import COUNTING, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind, PinnedReference
 from backfill_assets.planning.safeguards import APPROVERS
-from backfill_assets.publication.verdict import brings_back_what_was_recorded
+from backfill_assets.requests.verdict import brings_back_what_was_recorded
 from backfill_assets.transforms.code import changed_in_code_archive
 from backfill_assets.transforms.references import archived_path, changed_in_archive
 from backfill_assets.upkeep.alignment import Behind, out_of_step, words_of

@@ -35,7 +35,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.report import run_report
 from backfill_assets.report.words.verdicts import verdict_words
-from backfill_assets.restatements.errors import OnlyPart
+from backfill_assets.requests.errors import OnlyPart
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT

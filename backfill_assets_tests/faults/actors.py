@@ -17,8 +17,8 @@ from backfill_assets.application.recover import recover
 from backfill_assets.core.crash_points import Point
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.ledger.states import PublicationState
-from backfill_assets.publication.publish import publish_run, rollback_run
-from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
+from backfill_assets.requests.publish import publish_run, rollback_run
+from backfill_assets.requests.rollout import rollback_set, rollback_with_dependents
 from backfill_assets.transforms.schemas import RUN_LINEAGE
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, Scene

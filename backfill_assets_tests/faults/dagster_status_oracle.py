@@ -40,7 +40,7 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
-from backfill_assets.publication.authority import approve
+from backfill_assets.requests.authority import approve
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.story import DOMAIN
 from backfill_assets_tests.faults.spark_free_compute import without_spark

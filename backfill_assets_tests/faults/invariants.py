@@ -13,7 +13,7 @@ from backfill_assets.core.errors import BackfillError, IllegalTransition, Refuse
 from backfill_assets.ledger.records import Action, PublicationRecord
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.publication.publish import publish_run
+from backfill_assets.requests.publish import publish_run
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.log import Commit, digest_of, read_log
 from backfill_assets_tests.faults.scene import RUNS, SETS, Gated, Scene

@@ -15,8 +15,8 @@ from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain import DeclaredChange, append, merge
 from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.request import AskedLimits, PlanRequest
-from backfill_assets.publication import table_acts
-from backfill_assets.publication.authority import approve
+from backfill_assets.requests import table_acts
+from backfill_assets.requests.authority import approve
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
 from backfill_assets_tests.support import operations

@@ -27,9 +27,9 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Command, Invocation, NextStep
 from backfill_assets.ledger.states import OPEN_STATES, ApprovalState, RunState
 from backfill_assets.planning.request import AskedLimits, PlanRequest
-from backfill_assets.publication.authority import reads_approvers
-from backfill_assets.publication.obstacles import Ends, Obstacle, Publishing, obstacles
 from backfill_assets.report.what_next import next_step
+from backfill_assets.requests.authority import reads_approvers
+from backfill_assets.requests.obstacles import Ends, Obstacle, Publishing, obstacles
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.spark_free_compute import SparkFreeCompute, without_spark
 from backfill_assets_tests.faults.stories import begun

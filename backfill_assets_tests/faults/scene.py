@@ -45,7 +45,7 @@ from backfill_assets.ledger.transactions import ReadTransaction, WriteTransactio
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, GateTerm, Kind, Mode
 from backfill_assets.planning.sets import SetManifest, SetMember
-from backfill_assets.publication.publish import publish_run
+from backfill_assets.requests.publish import publish_run
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains import example as example_domain

@@ -20,8 +20,8 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.planning.sets import is_set
-from backfill_assets.publication.publish import publish_run, rollback_run
-from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
+from backfill_assets.requests.publish import publish_run, rollback_run
+from backfill_assets.requests.rollout import rollback_set, rollback_with_dependents
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.advice import advised

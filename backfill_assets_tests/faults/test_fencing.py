@@ -19,8 +19,8 @@ from backfill_assets.core.errors import IllegalTransition, MissingInput
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.lake.tables import live_paths
 from backfill_assets.ledger.states import PublicationState, RunState
-from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.report.follow import RecoveredWork
+from backfill_assets.requests.publish import publish_run, rollback_run
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.prepared import Prepared
 from backfill_assets_tests.faults.scene import EQUAL_SET_ID, SET_ID, Scene

@@ -8,8 +8,8 @@ import pytest
 
 from backfill_assets.core.next_steps import Command, Option, do, step
 from backfill_assets.ledger import errors as ledger
-from backfill_assets.publication import errors as publication
 from backfill_assets.report import what_next
+from backfill_assets.requests import errors as publication
 from backfill_assets_tests.faults.next_steps import Walk, alternatives, typed_from, walk_all
 
 

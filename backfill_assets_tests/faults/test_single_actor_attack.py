@@ -19,8 +19,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.versions import VersionReads
 from backfill_assets.planning.restatement import SourceDay
 from backfill_assets.planning.safeguards import Agreed
-from backfill_assets.publication import proposals, publish
-from backfill_assets.restatements import undo
+from backfill_assets.requests import proposals, publish, rollout
 from backfill_assets.staleness import find
 from backfill_assets.staleness.landed_news import News
 from backfill_assets_tests.faults.keyed_spark_free_compute import ORDERS, Order
@@ -73,7 +72,7 @@ def _within_lateness(news: News, lateness: Mapping[str, int]) -> frozenset[Sourc
 
 
 def _no_rollback_is_refused(patch: pytest.MonkeyPatch) -> None:
-    for module in (publish, undo):
+    for module in (publish, rollout):
         patch.setattr(module, "rollback_grounds", lambda *_: None)
 
 

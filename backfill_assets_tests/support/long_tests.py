@@ -43,7 +43,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "test_the_next_steps_of_an_audit_lead_to_a_home_without_problems": ("landed file-changed",),
         "test_a_lost_accepted_file_is_repaired_by_what_the_audit_says": ("truncated",),
     },
-    "integration/publication/test_lineage.py": {
+    "integration/requests/test_lineage.py": {
         "test_wherever_a_publication_stops_its_lineage_is_there_once_and_explained": (
             "swap: the lineage of the run is in lineage.runs, its table is as it was",
         ),
@@ -80,7 +80,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "killed_set-PUBLISHED",
         ),
     },
-    "integration/publication/test_follow.py": {
+    "integration/requests/test_follow.py": {
         "test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_its_days": ("0",),
     },
     "integration/gates/test_gates.py": {
@@ -115,20 +115,20 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "integration/candidates/test_plan_is_run.py": {
         "test_a_run_is_not_measured_by_other_gates_than_were_agreed": ("False",),
     },
-    "integration/publication/test_errors_of_functions.py": {
+    "integration/requests/test_errors_of_functions.py": {
         "test_a_transform_with_an_action_is_refused_with_its_name_and_the_action": (
             "collect-<lambda>",
             "write-<lambda>",
         ),
         "test_an_error_of_python_in_a_worker_is_one_of_the_function_whose_message_the_ledger_does_not_keep": ("udf",),
     },
-    "integration/publication/test_publication_and_inputs.py": {
+    "integration/requests/test_publication_and_inputs.py": {
         "test_an_event_dated_a_year_ahead_fills_no_year": ("True",),
     },
     "integration/testing/test_checks.py": {
         "test_a_table_without_a_mistake_passes": ("check_staging_twice", "check_warm_up", "check_no_outside_effects"),
     },
-    "integration/publication/test_same_command_again.py": {
+    "integration/requests/test_same_command_again.py": {
         "test_a_publication_is_published_by_the_same_command": ("lost",),
         "test_a_rollback_is_done_by_the_same_command": ("lost",),
         "test_a_rollback_with_dependents_is_completed_by_the_same_command": ("gold.sales_monthly-landed",),
@@ -186,16 +186,16 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "integration/ledger/test_views.py": {
         "test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv": ("sqlite-=1+1",),
     },
-    "integration/publication/test_early_cutoff.py": {
+    "integration/requests/test_early_cutoff.py": {
         "test_an_equal_partition_that_a_foreign_writer_touched_refuses_the_whole_publication": ("False",),
     },
-    "integration/publication/test_loosened.py": {
+    "integration/requests/test_loosened.py": {
         "test_readers_are_cut_over_to_a_version_with_looser_safeguards_by_two_people_under_any_policy": (
             "without_plausible",
         ),
         "test_a_loosened_policy_lets_nobody_alone_change_agreed_rows": ("no approval-nothing",),
     },
-    "integration/publication/test_repair_alone.py": {
+    "integration/requests/test_repair_alone.py": {
         "test_the_ledger_itself_refuses_what_no_repair_may_publish_alone": ("another release",),
     },
     "integration/transforms/test_ties.py": {
@@ -205,7 +205,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """By module and test: the members of its family that stay, by their identifiers."""
 
 ON_SQLITE_ONLY = (
-    "integration/publication/test_cancellation.py",
+    "integration/requests/test_cancellation.py",
     *(
         f"integration/ledger/test_{name}.py"
         for name in ("chain", "interleavings", "migrations", "publications", "runs", "staging")

@@ -18,7 +18,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.publication.publish import swap_and_acknowledge
+from backfill_assets.requests.publish import swap_and_acknowledge
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.lakes import folder_of
 from backfill_assets_tests.support.ledger_examples import a_manifest, publication_of, results_for

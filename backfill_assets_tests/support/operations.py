@@ -33,11 +33,11 @@ from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.ledger.sets import versions_of
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.sets import is_set
-from backfill_assets.publication import authority
-from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.report.landed import questioned_gaps
-from backfill_assets.restatements import publish as sets
-from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
+from backfill_assets.requests import authority
+from backfill_assets.requests import rollout as sets
+from backfill_assets.requests.publish import publish_run, rollback_run
+from backfill_assets.requests.rollout import rollback_set, rollback_with_dependents
 from backfill_assets.staleness.find import stale_tables
 from backfill_assets.upkeep.reproduce import reproduce_run as reproduce
 from backfill_assets.upkeep.vacuum import VacuumReport, vacuum_lake

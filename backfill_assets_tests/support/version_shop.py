@@ -13,9 +13,9 @@ from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain import DerivedTable, Domain, Policy
-from backfill_assets.publication import table_acts
-from backfill_assets.publication.authority import approve
 from backfill_assets.report.versions import ResolvedTable
+from backfill_assets.requests import table_acts
+from backfill_assets.requests.authority import approve
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.shop import RECENT, Shop

@@ -94,8 +94,8 @@ FLOORS = (
     ("landing", "transforms", "gates"),
     ("workspace",),
     ("candidates", "sniff", "staleness"),
-    ("publication",),
-    ("deliver", "restatements", "upkeep"),
+    ("requests",),
+    ("deliver", "upkeep"),
     ("families",),
     ("report",),
     ("application",),
@@ -160,7 +160,7 @@ def test_rooms_import_only_rooms_of_lower_floors() -> None:
 
 ACTING = (
     *("landing", "transforms", "gates", "lake", "candidates", "staleness"),
-    *("publication", "deliver", "restatements", "upkeep"),
+    *("requests", "deliver", "upkeep"),
 )
 """Rooms that act: command line and Dagster ask `application` for what they do, and know only the types of answers."""
 
@@ -357,7 +357,7 @@ def spoken(tree: ast.AST, *, is_cli: bool) -> Iterator[ast.Constant | ast.Joined
 
 OF_RUNS_ALONE = {
     "application/plan_load.py": "Frozen: a load that is not planned while its days are frozen",
-    "publication/table_acts.py": "Frozen: a cut-over, which is no run",
+    "requests/table_acts.py": "Frozen: a cut-over, which is no run",
 }
 """Modules that raise an error which stands in the way of a publication for something else."""
 
@@ -366,14 +366,14 @@ def test_one_module_decides_whether_a_run_or_a_set_may_be_published() -> None:
     """Others ask it: publish raises the first obstacle, sensors wait, and the next step follows from them."""
     raised = {
         alias.name
-        for node in ast.walk(ast.parse((PACKAGE / "publication/obstacles.py").read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module == "backfill_assets.publication.errors"
+        for node in ast.walk(ast.parse((PACKAGE / "requests/obstacles.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "backfill_assets.requests.errors"
         for alias in node.names
     }
     elsewhere = {
         name
         for name, path in modules()
-        if name != "publication/obstacles.py" and "backfill_assets.publication.errors" in imports_of(path)
+        if name != "requests/obstacles.py" and "backfill_assets.requests.errors" in imports_of(path)
         if called_in(path) & raised
     }
     assert len(raised) > 20

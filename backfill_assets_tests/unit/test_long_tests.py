@@ -25,27 +25,26 @@ GUARANTEES = (PROJECT_ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8
 
 CENTRAL: Mapping[str, Sequence[str]] = {
     "1": (
-        "integration/publication/test_dying_and_reading.py::test_a_reader_in_another_process_never_sees_a_mixture",
-        "integration/restatements/test_sets_with_gaps.py::test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has",
+        "integration/requests/test_dying_and_reading.py::test_a_reader_in_another_process_never_sees_a_mixture",
+        "integration/requests/test_sets_with_gaps.py::test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has",
     ),
     "2": ("integration/lake/test_swap.py::test_every_declared_partition_changes_and_no_other",),
     "3": (
-        "integration/publication/test_publication.py::test_a_gate_result_counts_only_for_the_files_it_measured",
-        "integration/publication/test_authority.py::test_an_approval_satisfies_the_pinned_and_the_present_groups",
+        "integration/requests/test_publication.py::test_a_gate_result_counts_only_for_the_files_it_measured",
+        "integration/requests/test_authority.py::test_an_approval_satisfies_the_pinned_and_the_present_groups",
         "integration/gates/test_breakdowns.py::test_an_approval_from_before_the_numbers_were_known_does_not_comment_on_them",
     ),
     "4": ("faults/test_crashes.py::test_nothing_is_lost_wherever_it_is_killed",),
     "5": ("faults/test_fencing.py::test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why",),
     "6": ("integration/ledger/test_many_runs_at_once.py::test_twenty_runs_at_once_end_published_or_refused_in_words",),
     "7": (
-        "integration/restatements/test_sets_half_way.py::test_a_set_killed_between_its_tables_is_completed_by_recover",
-        "integration/restatements/test_sets_half_way.py::test_a_set_that_cannot_be_completed_is_reversed_by_recover",
-        "integration/publication/test_rollback_of_sets.py"
+        "integration/requests/test_sets_half_way.py::test_a_set_killed_between_its_tables_is_completed_by_recover",
+        "integration/requests/test_sets_half_way.py::test_a_set_that_cannot_be_completed_is_reversed_by_recover",
+        "integration/requests/test_rollback_of_sets.py"
         "::test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_published_again",
-        "integration/restatements/test_phases.py"
-        "::test_a_phase_that_fails_stops_those_after_it_and_leaves_those_before_it",
+        "integration/requests/test_phases.py::test_a_phase_that_fails_stops_those_after_it_and_leaves_those_before_it",
     ),
-    "8": ("integration/publication/test_publication.py::test_a_rollback_brings_back_exactly_the_files_from_before",),
+    "8": ("integration/requests/test_publication.py::test_a_rollback_brings_back_exactly_the_files_from_before",),
     "9": (
         "integration/candidates/test_resume.py"
         "::test_a_run_that_stopped_between_chunks_is_resumed_with_the_checksums_of_one_that_did_not",
@@ -81,13 +80,13 @@ CENTRAL: Mapping[str, Sequence[str]] = {
     "13": ("integration/cli/test_hostile_words.py::test_no_word_of_any_command_changes_anything_or_shows_a_traceback",),
     "14": (),
     "15": ("integration/ledger/test_migrations.py::test_every_row_of_an_earlier_revision_is_there_after_the_upgrade",),
-    "16": ("integration/publication/test_follow.py::test_a_manifest_is_a_follow_up_by_the_outbox_alone",),
+    "16": ("integration/requests/test_follow.py::test_a_manifest_is_a_follow_up_by_the_outbox_alone",),
     "17": (
-        "integration/publication/test_rollback_with_dependents.py"
+        "integration/requests/test_rollback_with_dependents.py"
         "::test_a_rollback_that_would_leave_gold_without_its_silver_is_refused_and_names_it",
     ),
     "18": (
-        "integration/restatements/test_sets_publish_what_they_read.py"
+        "integration/requests/test_sets_publish_what_they_read.py"
         "::test_gold_that_was_computed_from_other_silver_is_not_published_and_running_the_set_repairs_it",
     ),
     "19": (
@@ -112,8 +111,8 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/lake/test_table_schemas.py::test_one_commit_exchanges_the_files_and_changes_the_schema",
     ),
     "25": (
-        "integration/restatements/test_reference_semantics.py::test_a_correction_of_inputs_as_recorded_keeps_the_truth_of_its_time",
-        "integration/restatements/test_reference_semantics.py"
+        "integration/requests/test_reference_semantics.py::test_a_correction_of_inputs_as_recorded_keeps_the_truth_of_its_time",
+        "integration/requests/test_reference_semantics.py"
         "::test_dependents_whose_references_were_chosen_do_not_follow_by_themselves",
     ),
     "26": (
@@ -139,29 +138,29 @@ CENTRAL: Mapping[str, Sequence[str]] = {
     ),
     "31": (
         "integration/lake/test_checksums.py::test_checksums_are_equal_if_and_only_if_the_rows_are",
-        "integration/publication/test_early_cutoff.py::test_a_value_that_moves_inside_a_nested_column_is_published",
+        "integration/requests/test_early_cutoff.py::test_a_value_that_moves_inside_a_nested_column_is_published",
     ),
     "32": ("unit/domain/test_column_types.py::test_a_type_is_allowed_or_refused_with_the_way_out",),
     "33": ("integration/core/test_full_disk.py::test_a_ledger_is_read_where_nothing_can_be_written",),
     "34": ("integration/core/test_private_files.py::test_who_may_use_what_a_command_makes_is_who_may_use_the_home",),
     "35": (
-        "unit/restatements/test_scope.py::test_everything_stale_that_is_asked_for_is_built_or_left_out_with_a_reason",
+        "unit/requests/test_scope.py::test_everything_stale_that_is_asked_for_is_built_or_left_out_with_a_reason",
         "integration/planning/test_nothing_less.py::test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted",
     ),
     "36": (
         "faults/test_single_actor_attack.py::test_one_person_changes_what_policies_grant_and_nothing_else",
         "unit/planning/test_late_events.py::test_what_corrects_takes_back_or_restores_is_for_a_person",
-        "integration/publication/test_live.py::test_what_a_person_has_rolled_back_is_not_published_again_without_one",
+        "integration/requests/test_live.py::test_what_a_person_has_rolled_back_is_not_published_again_without_one",
     ),
     "37": (
-        "integration/publication/test_append.py"
+        "integration/requests/test_append.py"
         "::test_partitions_are_added_and_what_was_accepted_is_refused_also_where_it_is_empty",
     ),
     "38": ("integration/candidates/test_merge.py::test_merged_rows_are_those_of_a_model_whether_keys_move_or_stay",),
     "39": (
-        "integration/publication/test_lineage.py"
+        "integration/requests/test_lineage.py"
         "::test_at_no_moment_of_a_publication_does_a_reader_see_rows_without_lineage",
-        "integration/publication/test_lineage.py::test_of_many_processes_each_run_is_appended_once",
+        "integration/requests/test_lineage.py::test_of_many_processes_each_run_is_appended_once",
     ),
     "40": (
         "integration/candidates/test_own_past.py"
@@ -177,7 +176,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_pieces_are_what_is_not_captured_in_order_each_once_and_cut_where_every_capture_cuts",
     ),
     "42": (
-        "integration/publication/test_freeze.py"
+        "integration/requests/test_freeze.py"
         "::test_what_a_publication_asks_for_waits_says_so_and_is_planned_once_when_the_freeze_ends_by_itself",
     ),
     "43": (
@@ -190,15 +189,15 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_deleted_when_it_is_closed",
     ),
     "45": (
-        "integration/publication/test_versioned.py"
+        "integration/requests/test_versioned.py"
         "::test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_again_after_a_rollback",
-        "integration/publication/test_shadow.py"
+        "integration/requests/test_shadow.py"
         "::test_a_version_catches_up_follows_live_days_is_compared_and_takes_its_place_with_its_columns",
     ),
     "46": (
         "unit/planning/test_kept.py::test_what_expires_once_never_stays_when_newer_ones_are_accepted",
-        "integration/publication/test_expiry.py::test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again",
-        "integration/publication/test_expiry.py"
+        "integration/requests/test_expiry.py::test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again",
+        "integration/requests/test_expiry.py"
         "::test_a_late_event_is_restated_from_the_kept_snapshot_before_it_and_what_has_expired_stays_so",
     ),
     "47": (

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from backfill_assets.calendar.partitions import count_of
 from backfill_assets.ledger.imports import ImportRecord
-from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
+from backfill_assets.requests.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.upkeep.alignment import Behind, OutOfStep, WasSet, few
 
 

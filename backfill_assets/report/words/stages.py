@@ -23,10 +23,10 @@ from backfill_assets.planning.stages import (
     Swap,
     compared_by,
 )
-from backfill_assets.publication.errors import members
 from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import duration_words
 from backfill_assets.report.words.verdicts import NOTHING_THERE, more_days_words
+from backfill_assets.requests.errors import members
 
 
 def stage_words(stage: Stage) -> str:

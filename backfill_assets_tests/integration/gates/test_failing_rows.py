@@ -14,10 +14,10 @@ from backfill_assets.application.parts import stages
 from backfill_assets.core.errors import IllegalTransition, TargetChanged
 from backfill_assets.domain import Failing, GateContext, Window, failing, reads
 from backfill_assets.domain.errors import CodeBroken, PlannedOtherwise
-from backfill_assets.publication.authority import demand_of
 from backfill_assets.report.what_next import next_step
 from backfill_assets.report.words.stages import stage_words
 from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.requests.authority import demand_of
 from backfill_assets.testing import DomainKit
 from backfill_assets_tests.domains.judged import DAYS, SECOND, a_customer, customers, failing_of, rows_that_fail
 from backfill_assets_tests.integration.gates.conftest import Opens

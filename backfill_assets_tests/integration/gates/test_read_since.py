@@ -16,9 +16,9 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import GateFailed, TargetChanged
 from backfill_assets.domain import Reference, expression, failing, golden, known_rows, reads
 from backfill_assets.ledger.states import RunState
-from backfill_assets.publication import obstacles, publish
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.what_next import next_step
+from backfill_assets.requests import obstacles, publish
 from backfill_assets.testing import DomainKit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.judged import a_customer, customers

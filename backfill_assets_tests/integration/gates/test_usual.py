@@ -26,7 +26,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains.example import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.integration.publication.test_live import advanced, lands, newest
+from backfill_assets_tests.integration.requests.test_live import advanced, lands, newest
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import refused, worded
 from backfill_assets_tests.support.ledgers import copy_home

@@ -15,12 +15,12 @@ from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import KeysUnknown
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.publication.errors import KeysNotKnown, ReadBeforeKnown
 from backfill_assets.report.locate import locate
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import status
+from backfill_assets.requests.errors import KeysNotKnown, ReadBeforeKnown
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.integration.staleness.test_stale import land_only

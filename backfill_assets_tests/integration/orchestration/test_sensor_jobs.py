@@ -26,7 +26,7 @@ from backfill_assets.orchestration import tags
 from backfill_assets.planning.sets import is_set
 from backfill_assets.report.runs import set_document
 from backfill_assets.report.status import status
-from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
+from backfill_assets.requests.rollout import rollback_set, rollback_with_dependents
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import worded

@@ -22,7 +22,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.planned import left_out_documents
-from backfill_assets.restatements.left_out import why_left_out
+from backfill_assets.requests.left_out import why_left_out
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.edited import edit

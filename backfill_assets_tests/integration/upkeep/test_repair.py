@@ -30,7 +30,6 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.publication.errors import NotAgreed
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
 from backfill_assets.report.planned import plan_page
@@ -38,6 +37,7 @@ from backfill_assets.report.repairs import after_audit
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import approval, run_document, run_summary_page
 from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.requests.errors import NotAgreed
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.damage import Amiss
 from backfill_assets_tests.domains.modes import EVERY_MODE

@@ -14,7 +14,7 @@ from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.local_files import NotRegular, open_regular
 from backfill_assets.domain import Reference
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.publication.approvers import WHO_APPROVES
+from backfill_assets.requests.approvers import WHO_APPROVES
 from backfill_assets.transforms.errors import ReferenceBroken, ReferenceNotRead
 from backfill_assets.transforms.references import find_version, load_reference
 

@@ -12,8 +12,8 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Domain, Policy, Reference
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.safeguards import Cause, Demand, demand, every
-from backfill_assets.publication.approvers import parse_approvers
-from backfill_assets.publication.errors import members
+from backfill_assets.requests.approvers import parse_approvers
+from backfill_assets.requests.errors import members
 from backfill_assets_tests.support.declared import source
 from backfill_assets_tests.unit.planning.test_manifest import MANIFEST
 

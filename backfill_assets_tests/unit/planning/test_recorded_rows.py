@@ -17,7 +17,7 @@ from backfill_assets.ledger.records import LOST, CandidatePartition, PartitionVe
 from backfill_assets.ledger.states import RunState, VersionState
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.publication.verdict import brings_back_what_was_recorded, has_recorded_rows
+from backfill_assets.requests.verdict import brings_back_what_was_recorded, has_recorded_rows
 
 DAYS = (date(2026, 1, 1), date(2026, 1, 2))
 CHECKSUM = "xx64:2:1:2:3"

@@ -17,14 +17,14 @@ from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 from backfill_assets.planning.safeguards import A_PERSON, Demand, Policy, Rule
 from backfill_assets.planning.stages import Agree
 from backfill_assets.planning.state import Estimate, EstimateBasis
-from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.report.upkeep import LEFT_ALONE, WHY
 from backfill_assets.report.words.plans import basis_words
 from backfill_assets.report.words.recovery import outcome_words
 from backfill_assets.report.words.stages import policy_words, waits_anyway, window_words
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import verdict_words
-from backfill_assets.restatements.left_out import why_left_out
+from backfill_assets.requests.left_out import why_left_out
+from backfill_assets.requests.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.upkeep.vacuum import LeftAlone, Why
 
 DAY = date(2006, 7, 1)

@@ -19,7 +19,7 @@ from backfill_assets.capture.errors import (
 )
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.planning.safeguards import Policy
-from backfill_assets.publication.authority import approve
+from backfill_assets.requests.authority import approve
 from backfill_assets_tests.support.captured_shop import finished
 from backfill_assets_tests.support.database_shop import TABLE, DatabaseShop, ShopOf, records_of, slots_of
 from backfill_assets_tests.support.source_database import running_source

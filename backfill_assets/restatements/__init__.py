@@ -1,1 +1,0 @@
-"""Restatement sets: several runs that are planned, approved, published and undone together."""
