@@ -19,10 +19,10 @@ from typing import Any
 from figures import Figure, Watch, in_turns, ratio
 from restatements import bare
 
-from backfill_assets.application.kafka_broker import cache
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.examples.enforcement_sla.references import DeadlineRules
 from backfill_assets.examples.enforcement_sla.sla_clocks import days_that_a_row_needs
+from backfill_assets.examples.kafka_broker import cache
 from backfill_assets.workspace import Workspace
 
 SCRIPT, BY_HAND = "bare script", "DuckDB, by hand"

@@ -12,7 +12,7 @@
 # postgresql  a server's programs for the tests; without them those tests are skipped.
 # s3          for the tests with an object store: versitygw, built by Go, and Spark's jars for S3 (deploy/s3/pom.xml), by
 #             Maven. Both are kept in ~/.cache/backfill_assets; without them those tests are skipped.
-# kafka       the Kafka broker of the demo from a topic and of tests (backfill_assets/application/kafka_broker.pom.xml), by
+# kafka       the Kafka broker of the demo from a topic and of tests (backfill_assets/examples/kafka_broker.pom.xml), by
 #             Maven, kept in the same cache; without it those tests are skipped.
 # registry    Apicurio, a schema registry for the same tests, by Maven, kept in the same cache; without it those tests are
 #             skipped.
@@ -362,7 +362,7 @@ ensure_s3() {
 }
 
 ensure_kafka() {
-    .venv/bin/python -m backfill_assets.application.kafka_broker ||
+    .venv/bin/python -m backfill_assets.examples.kafka_broker ||
         say "CAPTURES FROM KAFKA ARE NOT TESTED: see above, and run this again."
 }
 

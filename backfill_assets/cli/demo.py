@@ -1,7 +1,8 @@
 """The command `demo`: the story of the example, whose commands are carried out as if they were typed.
 
 A story is a page of the example's package (`demo.md`, or `demo_kafka.md`): headings, sentences, and the commands, which
-are indented. Those that begin with `topic` are of the demo alone: what others do with it meanwhile (`demo_topic`).
+are indented. Those that begin with `topic` are of the demo alone: what others do with it meanwhile
+(`examples/demo_topic.py`).
 """
 
 from __future__ import annotations
@@ -13,204 +14,32 @@ import re
 import shlex
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from backfill_assets.application.kafka_broker import fetched, running_broker
 from backfill_assets.cli.answers import Json, answering, app, number, print_json
 from backfill_assets.cli.session import opened
 from backfill_assets.core.next_steps import Command, do
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.settings import EXAMPLE, EXAMPLE_REFERENCE, IS_CHECKOUT, default_home
-from backfill_assets.core.spark_server import free_port
 from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.report.command_line import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.console import Console
 
     from backfill_assets.workspace import Workspace
-
-
-# The topic of `demo --source kafka`, and who writes to it and reads from it besides the demo.
-#
-# An application with a group of its own reads all of it while history is captured and replaced: what it read and
-# committed shows that it was not disturbed. When the topic is gone, a new one takes a replay by the same code.
-# What the story's commands that begin with `topic` do is in `DemoTopic`.
-
-PARTITIONS = 6
-LIVE_GROUP = "case-alerts"
-_WITHIN_S = 60
-
-
-class DemoTopic:
-    """The topic of the story, on a broker that runs."""
-
-    def __init__(self, servers: str, messages: list[Any], *, topic: str) -> None:
-        from confluent_kafka.admin import AdminClient
-
-        self._servers, self._topic = servers, topic
-        self._left = messages
-        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-        self._written = 0
-        self._live = _Application(servers, topic, group=LIVE_GROUP)
-
-    def create(self) -> None:
-        """Makes the topic, whose records time does not remove, and starts its consumer."""
-        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # documented
-
-        made = NewTopic(self._topic, num_partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
-        self._admin.create_topics([made])[self._topic].result(_WITHIN_S)
-        self._live.start()
-
-    def stop(self) -> None:
-        """Ends the consumer."""
-        self._live.stop()
-
-    def carried_out(self, words: Sequence[str]) -> Mapping[str, Any]:
-        """The output of a command of the story that begins with `topic`."""
-        match words:
-            case ["write", "--until", month]:
-                return self._write(month)
-            case ["application"]:
-                return self._consumed()
-            case ["application", "--from", replayed]:
-                return self._filled(replayed)
-            case ["delete"]:
-                self._admin.delete_topics([self._topic])[self._topic].result(_WITHIN_S)
-                return {"deleted": self._topic}
-        raise ValueError(f"the story has no command {' '.join(words)!r}")
-
-    def _write(self, month: str) -> Mapping[str, Any]:
-        from confluent_kafka import Producer
-
-        producer = Producer({"bootstrap.servers": self._servers, "enable.idempotence": True, "log_level": 0})
-        chosen = [each for each in self._left if f"{each.month:%Y-%m}" <= month]
-        self._left = self._left[len(chosen) :]
-        for each in chosen:
-            at = int(each.sent_at.timestamp() * 1000)
-            producer.produce(self._topic, key=each.key, value=each.value, timestamp=at)
-            producer.poll(0)
-        if left := producer.flush(_WITHIN_S):
-            raise TimeoutError(f"the broker took {len(chosen) - left} of {len(chosen)} records within {_WITHIN_S} s")
-        self._written += len(chosen)
-        return {"written": len(chosen), "to": self._topic, "partitions": PARTITIONS}
-
-    def _consumed(self) -> Mapping[str, Any]:
-        """Waits for the application to read the topic; returns the records that it has read."""
-        self._live.await_records(self._written)
-        groups = sorted(each.group_id for each in self._admin.list_consumer_groups().result(_WITHIN_S).valid)
-        return {
-            "group": LIVE_GROUP,
-            "read": self._live.read,
-            "of": self._written,
-            "began_again": self._live.began_again,
-            "groups_of_the_cluster": groups,
-            "alerts": self._live.state.alerts,
-        }
-
-    def _filled(self, topic: str) -> Mapping[str, Any]:
-        """An application that has lost its state takes a replay, which has every record of the topic."""
-        again = _Application(self._servers, topic, group=f"{LIVE_GROUP}-again")
-        again.start()
-        try:
-            again.await_records(self._written)
-        finally:
-            again.stop()
-        return {
-            "read": again.read,
-            "of": self._written,
-            "cases": len(again.state.last),
-            "as_before": again.state.last == self._live.state.last,
-            "alerts": again.state.alerts,
-        }
-
-
-class _Application:
-    """An application as any other: it reads what comes in, once, and commits."""
-
-    def __init__(self, servers: str, topic: str, *, group: str) -> None:
-        self.read = 0
-        self.began_again = 0
-        self.state = import_module(f"{EXAMPLE}.case_alerts").CaseAlerts()
-        self._servers, self._topic, self._group = servers, topic, group
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._consume, name=group, daemon=True)
-
-    def await_records(self, many: int) -> None:
-        """Waits until it has read so many, or for as long as it may take."""
-        until = time.monotonic() + _WITHIN_S
-        while self.read < many and time.monotonic() < until:
-            time.sleep(0.05)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._ends.set()
-        if self._thread.is_alive():
-            self._thread.join(_WITHIN_S)
-
-    def _consume(self) -> None:
-        from confluent_kafka import Consumer
-
-        own = {"group.id": self._group, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
-        consumer = Consumer({"bootstrap.servers": self._servers, **own, "log_level": 0})
-        assigned = False
-
-        def on_assign(*_: object) -> None:
-            nonlocal assigned
-            self.began_again += assigned
-            assigned = True
-
-        consumer.subscribe([self._topic], on_assign=on_assign)
-        try:
-            while not self._ends.is_set():
-                message = consumer.poll(0.1)
-                if message is None or message.error() is not None:
-                    continue
-                headers = dict(message.headers() or ())
-                self.state.take(message.key(), message.value(), sent_at=message.timestamp()[1], headers=headers)
-                self.read += 1
-        finally:
-            consumer.close()
-
-
-def place() -> int:
-    """The port where the broker of the story will listen; the domain is told, which is not imported yet."""
-    port = free_port()
-    os.environ[import_module(f"{EXAMPLE}.generator").SERVERS] = f"127.0.0.1:{port}"
-    return port
-
-
-@contextmanager
-def demo_topic(port: int, say: Callable[[str], None], *, cases: int | None) -> Iterator[DemoTopic]:
-    """The topic of the story on a broker that runs while the block lasts; fetched by Maven the first time."""
-    generator = import_module(f"{EXAMPLE}.generator")
-    cases = cases or generator.DEFAULT_CASES
-    jars = fetched(say)
-    say("A broker of Kafka starts on this machine.")
-    with running_broker(jars, port=port) as broker:
-        topic = DemoTopic(broker.servers, list(generator.messages(cases=cases)), topic=generator.TOPIC)
-        topic.create()
-        try:
-            yield topic
-        finally:
-            topic.stop()
 
 
 class Source(StrEnum):
@@ -241,7 +70,16 @@ _MADE_BY_A_DEMO = (
 )
 _COMMAND = "    "
 _OF_THE_TOPIC = "topic"
+_TOPICS = f"{EXAMPLE.rpartition('.')[0]}.demo_topic"
+"""The module of the topic of `demo --source kafka`, which needs a broker and its client."""
 _ENDS_WITH_1 = ("    # refused", "    # blocked")
+
+
+class Topic(Protocol):
+    """The topic of a story."""
+
+    def carried_out(self, words: Sequence[str]) -> Mapping[str, Any]:
+        """The output of a command of the story that begins with `topic`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,13 +118,14 @@ def demo(
             why = f"is {named}, which is another domain than the demo's"
             raise InvalidSetting(setting="BACKFILL_DOMAIN", why=why, wanted=source.domain)
         os.environ.setdefault("BACKFILL_HOME", str(default_home() if IS_CHECKOUT else Path.cwd() / "backfill_demo"))
-        port = place() if source is Source.KAFKA else 0
+        if topics := import_module(_TOPICS) if source is Source.KAFKA else None:
+            topics.choose_port()
         with opened(begins=True) as session:
             prepare_home(session.ws, fresh=fresh)
         with opened() as session, ExitStack() as running:
             home, topic = session.ws.settings.home, None
-            if source is Source.KAFKA:
-                topic = running.enter_context(demo_topic(port, partial(print, file=sys.stderr), cases=cases))
+            if topics:
+                topic = running.enter_context(topics.demo_topic(partial(print, file=sys.stderr), cases=cases))
             else:
                 generator = import_module(f"{EXAMPLE}.generator")
                 generator.write_demo_files(home / "demo_files", cases=cases or generator.DEFAULT_CASES)
@@ -362,7 +201,7 @@ def story(source: Source = Source.FILES) -> Iterator[str]:
         yield from block.splitlines() if block.startswith(_COMMAND) else [" ".join(block.split("\n"))]
 
 
-def _told(ws: Workspace, source: Source, console: Console | None, topic: DemoTopic | None) -> Iterator[DemoStep]:
+def _told(ws: Workspace, source: Source, console: Console | None, topic: Topic | None) -> Iterator[DemoStep]:
     """Tells a story.
 
     Raises:

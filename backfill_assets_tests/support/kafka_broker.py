@@ -14,8 +14,8 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # documented
 
-from backfill_assets.application import kafka_broker
 from backfill_assets.core.spark_server import free_port
+from backfill_assets.examples import kafka_broker
 
 USER, PASSWORD = "capture", "a-password-that-nothing-may-show"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

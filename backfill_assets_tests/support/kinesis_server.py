@@ -25,8 +25,8 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError
 
-from backfill_assets.application.kafka_broker import cache
 from backfill_assets.core.spark_server import free_port
+from backfill_assets.examples.kafka_broker import cache
 
 VERSION = "3.3.3"
 CREDENTIALS = {"aws_access_key_id": "a-key", "aws_secret_access_key": "a-secret-that-nothing-may-show"}

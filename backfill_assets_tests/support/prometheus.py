@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from backfill_assets.application.kafka_broker import cache
+from backfill_assets.examples.kafka_broker import cache
 
 
 def program(name: str) -> str:

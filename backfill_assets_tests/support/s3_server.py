@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from backfill_assets.application.kafka_broker import cache
+from backfill_assets.examples.kafka_broker import cache
 
 ACCESS_KEY = "tests-key-id"
 SECRET_KEY = "tests-secret-that-nothing-may-show"

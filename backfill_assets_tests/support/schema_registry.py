@@ -22,8 +22,8 @@ from typing import Any
 
 import requests
 
-from backfill_assets.application.kafka_broker import cache
 from backfill_assets.core.spark_server import free_port
+from backfill_assets.examples.kafka_broker import cache
 
 STARTS_WITHIN_S = 240
 

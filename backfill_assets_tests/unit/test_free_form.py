@@ -135,7 +135,8 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     ),
     "the document of a command: every command has its own": (
         "cli/demo.py DemoStep.answer",
-        "cli/demo.py DemoTopic.carried_out",
+        "cli/demo.py Topic.carried_out",
+        "examples/demo_topic.py DemoTopic.carried_out",
     ),
     "what a library takes: options of SQLAlchemy and librdkafka; resources, configuration and metadata of Dagster; "
     "specifications of Vega-Lite": (

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.kafka_broker import cache
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.columns import EVIDENCE_OF_RUN, LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.places import StoreUrl
+from backfill_assets.examples.kafka_broker import cache
 from backfill_assets.planning.manifest import lineage
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
-from backfill_assets.application.kafka_broker import cache
+from backfill_assets.examples.kafka_broker import cache
 from backfill_assets_tests.support.source_database import PASSWORD, SourceDatabase, running_source
 
 WITHIN_S = 500

@@ -1,6 +1,6 @@
 """A broker of Kafka on this machine, for `demo --source kafka` and for tests: fetched once, without replicas.
 
-    python -m backfill_assets.application.kafka_broker     fetches it
+    python -m backfill_assets.examples.kafka_broker     fetches it
 
 It listens on free ports of loopback, keeps its data in a temporary folder, and ends with the block that started it.
 """
