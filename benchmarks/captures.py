@@ -27,7 +27,7 @@ from backfill_assets.capture.kafka.declaration import KafkaTopic
 from backfill_assets.capture.kafka.stream import KafkaStream
 from backfill_assets.capture.landed_files import LandingPlace, landing_place
 from backfill_assets.capture.stream_files import capture_piece
-from backfill_assets.capture.streams import Pace, Period
+from backfill_assets.capture.streams import CapturePeriod, Pace
 from backfill_assets.core.settings import Settings
 from backfill_assets_tests.support.kafka_broker import Broker, running_broker
 
@@ -68,7 +68,7 @@ def captured(servers: str, topic: str, folder: Path) -> int:
     """The capture of the package."""
     stream = KafkaStream(KafkaTopic(servers=servers, topic=topic), secret={})
     place: LandingPlace = landing_place(Settings.from_environment({"BACKFILL_HOME": str(folder)}), "bronze.events")
-    resolution = stream.resolve(Period(start=SINCE, end=None), ())
+    resolution = stream.resolve(CapturePeriod(start=SINCE, end=None), ())
     records = 0
     for span in resolution.spans:
         for piece in stream.pieces(span, ()):

@@ -22,11 +22,11 @@ from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
 from backfill_assets.capture.streams import (
     Captured,
+    CapturePeriod,
     FollowsPinned,
     HasGroups,
     KeepsRecords,
     Pace,
-    Period,
     Resolution,
     Settles,
     Span,
@@ -55,18 +55,18 @@ _NO_RECORDS = Written(records=0, first_at=None, last_at=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CaptureRange:
     """The days that a capture is asked for."""
 
-    first: date | None  #: The first day; None to go on where the captures of each partition end.
+    first: date | None  #: The first day; None to continue where the captures of each partition end.
     last: date | None  #: The last day; None for everything that is there now.
-    is_whole: bool = False  #: Not what is new, but everything that the source holds now, of all days or of these.
+    is_whole: bool = False  #: Whether everything is captured that the source holds now, of all days or of these.
     #: Another person, who confirms that more is withdrawn than the source allows; None without one.
     confirmed_by: str | None = None
 
-    def period(self, source: SourceTable) -> Period:
+    def period(self, source: SourceTable) -> CapturePeriod:
         """The instants of the days, as clocks show them where the source is."""
-        return Period(
+        return CapturePeriod(
             start=None if self.first is None else _begins(source, self.first),
             end=None if self.last is None else source.days.instants(DayRange.inclusive(self.last, self.last))[1],
             is_whole=self.is_whole,
@@ -78,7 +78,7 @@ class _Resolved:
     """A period of an open stream."""
 
     stream: Stream
-    period: Period
+    period: CapturePeriod
     resolution: Resolution
     left: Mapping[str, Sequence[Span]]
     plan: CapturePlan
@@ -90,7 +90,7 @@ class _Resolved:
         return [(each.range_from, each.range_to) for each in self.resolution.spans]
 
 
-def plan_capture(ws: Workspace, source: str, asked: Asked) -> CapturePlan:
+def plan_capture(ws: Workspace, source: str, asked: CaptureRange) -> CapturePlan:
     """Plans a capture: what it would read. Writes nothing."""
     with _resolved(ws, _captured_source(ws, source), asked) as found:
         return found.plan
@@ -99,7 +99,7 @@ def plan_capture(ws: Workspace, source: str, asked: Asked) -> CapturePlan:
 def capture(
     ws: Workspace,
     source: str,
-    asked: Asked,
+    asked: CaptureRange,
     acting: Acting,
     *,
     reason: str,
@@ -163,7 +163,7 @@ def _captured_source(ws: Workspace, source: str) -> SourceTable:
 
 
 @contextmanager
-def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Resolved]:
+def _resolved(ws: Workspace, table: SourceTable, asked: CaptureRange) -> Iterator[_Resolved]:
     """The positions of a period, asked of the stream."""
     with closing(open_stream(table, home=ws.settings.home, as_of=ws.clock())) as stream:
         with ws.ledger.read() as tx:
@@ -193,7 +193,7 @@ def _begun(
     found: _Resolved,
     acting: Acting,
     *,
-    asked: Asked,
+    asked: CaptureRange,
     reason: str,
 ) -> tuple[CaptureRecord | None, _Resolved, str | None]:
     """The capture in the ledger, and what of it is left: of an approved one, exactly what was approved; of a scan that

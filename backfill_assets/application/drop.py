@@ -33,7 +33,7 @@ MOST_FILES = 100
 
 
 def places(ws: Workspace, source: SourceTable | None = None) -> Iterator[tuple[DropPlace, Sequence[str]]]:
-    """Where files are dropped, each with the sources that they are of: of one source, or of all."""
+    """The places into which files are dropped, each with its sources: of one source, or of all."""
     own = [source] if source else ws.domain.sources
     if (place := drop_place(ws.settings)) is not None:
         yield place, [each.short_name for each in ws.domain.sources]
@@ -229,5 +229,5 @@ def _put_aside(
 
 
 def unchanged(files: Collection[DroppedFile], seen: dict[str, str], at: datetime) -> list[DroppedFile]:
-    """Those that have settled, and are as a tick before has seen them."""
+    """The files that have settled, and are as an earlier tick has seen them."""
     return [each for each in files if seen.get(each.subject) == each.mark and each.is_settled(at)]

@@ -1,4 +1,4 @@
-"""Given files: what a person names, as files of this machine that are what was said of them, before any of them lands.
+"""Given files: the files that a person names, on this machine and as described, before any of them lands.
 
 What is named by an address is fetched into a folder of the home, which is removed afterwards; what a killed process
 left there is removed by the next one.

@@ -71,11 +71,11 @@ def live(ws: Workspace, acting: Acting) -> tuple[Advanced, ...]:
 def _captured(ws: Workspace, source: SourceTable, acting: Acting) -> Advanced:
     """Captures what is new in the stream of a source, as landed files; their days are built with all others."""
     # Imported where a source has a stream: it brings what lands files along.
-    from backfill_assets.application.capture import Asked, capture
+    from backfill_assets.application.capture import CaptureRange, capture
     from backfill_assets.capture.streams import Pace
 
     try:
-        asked = Asked(first=None, last=None)
+        asked = CaptureRange(first=None, last=None)
         report = capture(ws, source.name, asked, acting, reason=REASON, pace=Pace(), builds=False, on_schedule=True)
     except BackfillError as error:
         return Advanced(sentence=f"{source.name}: {explained(error)}", failed=True)

@@ -1,7 +1,7 @@
-"""Out again, on purpose only: records go to a topic or a stream of their own, which is deleted when it is closed.
+"""Replay: sends recorded rows to a dedicated topic or stream, on request only, and deletes it on close.
 
-The ledger has what is sent where, who asked for it and who agreed; how far it is, the sink knows. A process that was
-stopped goes on with the same command.
+The ledger records the inputs, the target, the requester and the approver; the sink knows the progress. The same command
+resumes a replay whose process was stopped.
 """
 
 from __future__ import annotations

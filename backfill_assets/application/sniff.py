@@ -1,4 +1,4 @@
-"""Sniff: what a person's files look like, as the declaration of a source table."""
+"""Sniff: proposes the declaration of a source table from files, or from the address of a stream."""
 
 from __future__ import annotations
 

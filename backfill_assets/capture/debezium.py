@@ -20,7 +20,7 @@ POSITION = "debezium_position"
 """The columns of a landed event besides those of the table."""
 
 OPERATIONS: Mapping[str, str] = {"create": "c", "update": "u", "delete": "d", "snapshot": "r", "truncate": "t"}
-"""What landing calls an operation of the source, and how an event names them."""
+"""The name of each operation in an event, by its name at landing."""
 
 POSTGRESQL, MONGODB = "postgresql", "mongodb"
 ORDERS: Mapping[str, tuple[str, ...]] = {
@@ -148,7 +148,7 @@ def _operation(event: Keyed) -> object:
 
 
 def _source(event: Keyed | None) -> dict[str, Any] | None:
-    """Where in the feed an event is."""
+    """The position of an event in its feed."""
     change, _ = _payload(None if event is None else event.value)
     source = change.get("source") if isinstance(change, dict) else None
     if not isinstance(source, dict):

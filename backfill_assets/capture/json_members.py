@@ -1,4 +1,4 @@
-"""JSON members: what a record of a stream holds, as the members of a line, next to what the stream says of it."""
+"""JSON members: a record of a stream as the members of a line, beside the metadata of its stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ quoted = json.JSONEncoder(ensure_ascii=False).encode
 """A value as JSON on one line."""
 
 _SPACE = b" \t\r\n"
-"""What JSON allows between its tokens."""
+"""The characters that JSON allows between tokens."""
 
 PROBLEM, KINESIS_PROBLEM, FILE_PROBLEM = "kafka_problem", "kinesis_problem", "file_problem"
 """The members that say why the value of a landed record could not be read."""
@@ -160,7 +160,7 @@ def values_in(value: bytes) -> Sequence[bytes]:
 
 
 def several(count: int) -> str:
-    """Why each of the objects of such a value is rejected."""
+    """The reason for which each object of such a value is rejected."""
     return f"it is one of {count:,} JSON objects of one value, and each has to be a value of its own"
 
 

@@ -1,4 +1,4 @@
-"""Landed files: what a capture makes of a bounded range of a source, and where they are kept.
+"""Landed files: the files that a capture makes of a bounded range of a source, and the place that keeps them.
 
 Whatever a source is, bronze is built from landed files only: they never change, so a run over them can be repeated
 after the source has forgotten. How a family of sources is opened, bounded and named is told by its `Capture`.
@@ -38,7 +38,7 @@ class Format(StrEnum):
 
 
 PACKED = {"gzip": ".gz", "zstd": ".zst", "bzip2": ".bz2", "xz": ".xz", "zip": ".zip"}
-"""What a file is packed by, with what its name ends in then."""
+"""The suffix of a packed file, by its compression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class LandedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandingPlace:
-    """Where the landed files of a source are kept."""
+    """The place of the landed files of a source."""
 
     source: str  #: The source table.
     files: Files  #: The landing place of all sources.
@@ -130,7 +130,7 @@ class LandingPlace:
         return self.files.stat(stored_path) is not None and self.files.digest(stored_path) == sha256
 
     def stored_path(self, name: str) -> str:
-        """Where a file is kept, relative to the landing place.
+        """The path of a file, relative to the landing place.
 
         Args:
             name: Relative to the folder of the source.

@@ -1,4 +1,4 @@
-"""Streams: sources that have positions. What a family of them is asked, and what it answers.
+"""Streams: the protocol of sources that have positions.
 
 A stream has partitions, each with records at rising positions: offsets, sequence numbers, LSNs, pages. Only its family
 reads a position; for everybody else it is a text. A period is resolved to a range of positions per partition, which is
@@ -21,7 +21,7 @@ from backfill_assets.capture.landed_files import FileKind
 from backfill_assets.core.progress import waiting
 
 SCAN = "scan-"
-"""What the partition begins with into which everything is read once more; its files land when all of them are there."""
+"""The prefix of the partition of a scan, which reads everything once more; its files land when it is complete."""
 
 _LEVEL = 3
 
@@ -40,11 +40,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured(Span):
-    """Positions that are landed files already."""
+    """Positions already captured."""
 
-    #: The beginning of the period for which they were captured; None where a capture went on after another.
+    #: The beginning of the period for which they were captured; None where the capture continued another one.
     since: datetime | None = None
-    is_complete: bool = False  #: Whether everything is captured for which they were.
+    is_complete: bool = False  #: Whether the whole period is captured.
     last_at: datetime | None = None  #: The latest time of a record; null without records.
 
 
@@ -76,17 +76,17 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Period:
-    """The time of which records are wanted."""
+class CapturePeriod:
+    """The period whose records are captured."""
 
-    start: datetime | None  #: The first instant; None to go on where the captures of each partition end.
+    start: datetime | None  #: The first instant; None to continue where the captures of each partition end.
     end: datetime | None  #: The first instant behind it; None for everything that is there.
-    is_whole: bool = False  #: Not the records of a time are wanted, but everything that the source holds now.
+    is_whole: bool = False  #: Whether everything is captured that the source holds now, instead of a period.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a file holds of a piece."""
+    """The content of the file of a piece."""
 
     records: int  #: How many records.
     first_at: datetime | None  #: The earliest time of a record; null without records.
@@ -94,10 +94,10 @@ class Written:
     #: The position behind the last record, where it is only known once the piece has been read; without records, the
     #: beginning of the piece where there was nothing to read.
     range_to: str | None = None
-    goes_on: bool = False  #: Whether the stream has the rest of such a piece now, so that it is read next.
-    #: What its name has besides the positions, of a stream that may answer the same request differently.
+    goes_on: bool = False  #: Whether the rest of the piece can be read now, so that it is read next.
+    #: The suffix of its name, of a stream that may answer the same request differently.
     mark: str = ""
-    #: What the stream said, byte for byte and packed with gzip, where that is kept beside the records.
+    #: The answer of the stream, byte for byte and packed with gzip, where it is kept beside the records.
     answer: bytes = b""
 
 
@@ -211,7 +211,7 @@ def covers(
 def followed(
     captured: Sequence[Span], partition: str, at: str, *, is_end: Callable[[str], bool] = lambda _: False
 ) -> str:
-    """Where files end that follow each other from a position on, not beyond one that is an end."""
+    """The end of the files that follow each other from a position on, not beyond one that is an end."""
     ends = {each.range_from: each.range_to for each in captured if each.partition == partition}
     while at in ends and ends[at] != at:
         at = ends[at]
@@ -254,7 +254,7 @@ class Stream(Protocol):
     def kind(self) -> FileKind:
         """The format of its files."""
 
-    def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+    def resolve(self, period: CapturePeriod, captured: Sequence[Captured]) -> Resolution:
         """The positions of a period. It only looks.
 
         Args:
@@ -309,7 +309,7 @@ class FollowsPinned(Protocol):
 class Settles(Protocol):
     """A stream whose newest records may still be missing."""
 
-    def settled(self, period: Period) -> Period:
+    def settled(self, period: CapturePeriod) -> CapturePeriod:
         """The days of a period that can be read as a whole.
 
         Raises:

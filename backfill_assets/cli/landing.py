@@ -104,7 +104,9 @@ def capture(
             raise NotTogether(why=why, leave="--reconcile", instead="leave out --snapshot")
         if not last and not whole:
             raise NotGiven(why="it is not stated where the period ends", add="--to DAY or --to now")
-        asked = captures.Asked(first=begins, last=ends, is_whole=whole or reconciles, confirmed_by=confirmed_by or None)
+        asked = captures.CaptureRange(
+            first=begins, last=ends, is_whole=whole or reconciles, confirmed_by=confirmed_by or None
+        )
         if dry_run:
             with opened(quiet=as_json, conditions=False, begins=True) as session:
                 plan = captures.plan_capture(session.ws, source, asked)

@@ -1,1 +1,1 @@
-"""Deliver: what leaves the lake and the landing place on purpose, to topics that consumers opt in to."""
+"""Deliver: replays records of the lake and the landing place to topics and streams that consumers opt in to."""

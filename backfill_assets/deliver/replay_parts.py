@@ -1,4 +1,4 @@
-"""Parts: what a replay reads, pinned when it is asked for, with how many records are sent of each.
+"""Parts: the inputs of a replay, pinned when it is requested, with the number of records that are sent of each.
 
 Of a table these are the partitions that readers see then; of a run, those that it published. Where keys are deleted
 there are two more kinds: partitions beside them, whose keys have a row and are not deleted, and the deleted keys.

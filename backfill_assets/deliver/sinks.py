@@ -1,4 +1,4 @@
-"""Sinks: where a replay sends records, and who may send them. Each family of sources has its own in `replay`."""
+"""Sinks: the targets of replays and their exclusive senders. Each family of sources has its own in `replay`."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Sink(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is: the id of a cluster, or a region."""
+        """The place of the target: the id of a cluster, or a region."""
 
     def found(self) -> Target | None:
         """The target of this name; None when there is none."""
@@ -156,8 +156,8 @@ _scan = json.JSONDecoder().raw_decode
 
 
 def as_captured(line: str, prefix: str, *, tombstone: str = "") -> tuple[Mapping[str, Any], bytes | None]:
-    """What the stream said of a captured record, by members with a prefix, and the value of the record as it was
-    written; None for one that has a member which says that it has none."""
+    """The metadata of a captured record, which are the members with a prefix, and its value as it was written; None for
+    a record whose member `tombstone` says that it has no value."""
     said: dict[str, Any] = {}
     at = 1
     # What it said comes first, and no value with such members is kept as members.

@@ -26,7 +26,7 @@ from backfill_assets.core.spark_server import free_port
 from backfill_assets.report.errors import CannotUse
 
 MODULES = Path(__file__).with_name("kafka_broker.pom.xml")
-"""What Maven fetches."""
+"""The modules that Maven fetches."""
 
 STARTS_WITHIN_S = 180
 CLUSTER_ID = "q1Sh-9_ISia_zwGINzRvyQ"
@@ -76,7 +76,7 @@ class RunningBroker:
 
 
 def cache() -> Path:
-    """Where what is fetched once is kept for this user."""
+    """The folder of this user for files that are fetched once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "backfill_assets"
 
 

@@ -1,4 +1,4 @@
-"""Account of landed files: what each of their records is among everything that has landed, and what they change.
+"""Account of landed files: classifies each record among everything that has landed, and counts what it changes.
 
 `resolve_versions` decides what a version of a key is. The account compares its result with the files and without them,
 in one pass over the versions of the keys that they have: the records of these files by outcome, the records of earlier
@@ -49,10 +49,10 @@ from backfill_assets.landing.record_rules import REASON, TAKEN, counts_taken
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 
 PHASE, WITHOUT, WITH = "_phase", "without", "with"
-"""Of a version: whether the landed files are there; those of earlier files are in both phases."""
+"""The phase of a version: with the landed files or without; versions of earlier files are in both."""
 
 _MANY = 200_000
-"""Of so many earlier records it is worth a job to leave out what cannot be of the same keys."""
+"""From so many earlier records on, a job that leaves out other keys is worth its cost."""
 
 MOST_NAMES = 100
 """At most so many schema versions, and sets of ignored columns, are recorded for one import."""
@@ -70,13 +70,13 @@ _CAUSES = {
     _TOUCHED: "",
 }
 _OF_DAYS = {_RECORDS: "events", _TRUNCATES: "events", **_CAUSES}
-"""What is counted of a day, by the attribute of `ImportDay`; earlier versions of keys only touch their days."""
+"""The classes that are counted for a day, by the attribute of `ImportDay`; earlier versions only touch their days."""
 
 _DAYS_OF_REJECTED = (date(1900, 1, 1), date(2199, 12, 31))
 """The days of rejected records that are counted."""
 
 _Entry = tuple[str, str, date | None]
-"""What is counted, of which import, on which day; the import is empty for keys."""
+"""A class, the import (empty for keys) and the day that it is counted for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,7 +113,7 @@ def _filled(source: SourceTable, files: Iterable[ImportDay], touched: Iterable[I
 
 
 def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
-    """Those of these days that would be empty without an explanation.
+    """The days that would be empty without an explanation.
 
     A day is explained by a landed file with records of it, by a plausible gap, by a complete extract without records of
     it, or by an accepted version that is empty.
@@ -140,7 +140,7 @@ def days_filled_before(tx: ReadTransaction, source: SourceTable) -> tuple[date, 
 
 
 def landed_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
-    """Those of these days with events in a landed file."""
+    """The days with events in a landed file."""
     return tuple(sorted(_event_days(tx.imports.days(source=source.name, days=days, states=COUNTING))))
 
 

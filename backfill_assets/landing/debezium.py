@@ -92,7 +92,7 @@ def position(source: Column, event: Column, connector: str) -> Column:
 
 
 def without_position(source: Column, event: Column, events: Debezium) -> Column:
-    """Why the order of an event is not known; null where it is, and for what has numbers."""
+    """The reason why the order of an event is not known; null where it is, and for connectors with numbers."""
     if events.connector == POSTGRESQL:
         return F.lit(None).cast("string")
     says = f"the event does not say where in the log it is: it needs {_NEEDS[events.connector]}"
@@ -169,7 +169,7 @@ _MICROSECONDS: Mapping[str, int] = {
     "io.debezium.time.Timestamp": 1_000,
     "org.apache.kafka.connect.data.Timestamp": 1_000,
 }
-"""By the name of a time without a zone, how many microseconds its unit has."""
+"""The microseconds of a unit, by the name of a time without a zone."""
 _NANOSECONDS = "io.debezium.time.NanoTimestamp"
 _ENCODED = (_DECIMAL, _ANY_SCALE, *_DATES, *_MICROSECONDS, _NANOSECONDS)
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
@@ -286,7 +286,7 @@ def _in_key(member: str, source: SourceTable) -> Column:
 
 
 def complaint(source: SourceTable) -> Column:
-    """Why a line is no change of the table that could be taken; null when it is one."""
+    """The reason why a line is no change of the table; null when it is one."""
     assert source.envelope is not None
     is_event = _operation().isNotNull() & F.col(_SOURCE).isNotNull() & F.col(ROW).isNotNull()
     events = source.envelope

@@ -1,4 +1,4 @@
-"""Complete extracts: files that are all there is of a source for some days.
+"""Complete extracts: files with every record of a source for some days.
 
 Keys that earlier files have on these days and these files do not are withdrawn, those of rejected records among them:
 otherwise they would come back when a record is read again. The files and the withdrawal land together: either all of it

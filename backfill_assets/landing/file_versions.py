@@ -48,12 +48,12 @@ class Archived:
 
 
 Place = Spot | Part
-"""Where a file has a column: a spot of its header, or a member of its lines."""
+"""The place of a column in a file: a spot of its header, or a member of its lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Where a file has the columns of a version of its contract."""
+    """The places of the columns of a version in a file."""
 
     #: By column of the contract that the file has, what of the file it is read from.
     places: Mapping[str, Collection[Place]]
@@ -82,7 +82,7 @@ def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str
 
 
 def _of_header(source: SourceTable, found: Probe, name: str) -> Found:
-    """Where a file with a header has the columns of a version."""
+    """The places of the columns of a version in a file with a header."""
     types = types_of(found.columns)
     places: dict[str, frozenset[Place]] = {
         column: frozenset(some) for column, some in spots(source, found.header, types).items()

@@ -1,4 +1,4 @@
-"""First bytes: what a file is whose name says something else, and which other encoding a text has.
+"""First bytes: recognizes the kind of a file whose name says another, and the encoding of a text.
 
 One sentence says what the file is, before anything is recorded of it. What only some records have is their own problem:
 they are rejected, and the others land.
@@ -50,13 +50,13 @@ _MAGIC = {
     "xz": (b"\xfd7zXZ\x00",),
     "zip": (b"PK\x03\x04", b"PK\x05\x06"),
 }
-"""What a packed file begins with."""
+"""The first bytes of packed files."""
 _READABLE = frozenset({b"BZh", b"ORC", *_PARQUET})
 """Beginnings that a header of a CSV may have too, such as `ORCHARD`: what follows is binary then."""
 
 _OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _BINARY = {Format.PARQUET: _PARQUET, Format.AVRO: (b"Obj\x01",), Format.XLSX: (b"PK\x03\x04", _OFFICE)}
-"""What a file that is no text begins with."""
+"""The first bytes of files that are no text."""
 
 _OF_OFFICE = {"[Content_Types].xml", "content.xml"}
 """Members of the files of office programs, which are archives."""

@@ -244,7 +244,7 @@ def _csv(spark: SparkSession, stored: Sequence[str], probe: Probe, source: Sourc
 
 
 def _reason(line: Column) -> Column:
-    """Why a row could not be read, of one that decoding wrote in its place."""
+    """The reason why a row could not be read, of the row that decoding wrote in its place."""
     return F.replace(F.regexp_replace(F.substring_index(line, REASON_ENDS, 1), '^"', ""), F.lit('""'), F.lit('"'))
 
 

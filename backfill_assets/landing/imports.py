@@ -168,7 +168,7 @@ def _pairs(declared: Mapping[Any, object]) -> list[list[str]]:
 # Imports that count, and those from which the rows of a day of bronze are built, by the ledger.
 
 LOAD, LOAD_VERSION = "load", "1"
-"""What builds every source table, as manifests name it."""
+"""The transform that builds every source table, as manifests name it."""
 
 _UNFINISHED = (ImportState.LANDING, ImportState.FAILED)
 

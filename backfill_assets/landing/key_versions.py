@@ -273,7 +273,7 @@ def key_state() -> Column:
 
 
 def _place(source: SourceTable) -> tuple[str, ...]:
-    """Where a version is, with what decides between equal positions."""
+    """The position of a version, with what decides between equal ones."""
     return (*source.order, _RANK, ARRIVAL, ROW) if source.order else (ARRIVAL, ROW)
 
 
@@ -342,7 +342,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Where the versions of imports are read from."""
+    """The files from which the versions of imports are read."""
 
     segments: tuple[tuple[Segment, frozenset[str]], ...]  #: Segments, with the imports that are read from each.
     folders: tuple[str, ...]  #: The imports that are read from their conformed folders, in the order of arrival.
@@ -494,7 +494,7 @@ def _versions(source: SourceTable) -> str:
 
 
 def _folder(source: SourceTable) -> str:
-    """Where segments of the present contract are: other declarations give other versions of the same records."""
+    """The folder of the segments of the present contract: other declarations give other versions of records."""
     lifts = {str(version): source.lift_from(version) for version in range(1, source.contract_version)}
     declared = {
         "schemas": [source.at(version).schema.json() for version in range(1, source.contract_version + 1)],

@@ -44,7 +44,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 
 _Again = tuple[ImportRecord, Archived]
 _Refusals = dict[str, BackfillError]
-"""By import, why it cannot be read as its source is declared now."""
+"""The reason why an import cannot be read as its source is declared now, by import."""
 
 
 def land_again(
@@ -439,7 +439,7 @@ def _known(work: Landing, record: ImportRecord, archived: Archived, on_duplicate
 
 
 def _landed_names(tx: ReadTransaction, source: SourceTable) -> Mapping[str, ImportRecord]:
-    """By file name the last import that counts; nothing for a source whose records have keys.
+    """The last import that counts, by file name; nothing for a source whose records have keys.
 
     Records without a key are known by the name of their file with their number in it. So another file of a name that
     has landed would replace records of the first one, number by number: that is stated with a complete extract.

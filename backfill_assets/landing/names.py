@@ -1,4 +1,4 @@
-"""Names: where the files of a source have the columns of its contract.
+"""Names: the places of the columns of a contract in the files of its source.
 
 A source declares what its files call a column: the name in a header, the path of a member, a position, or several of
 these. They are looked up here and nowhere else: in the header of a CSV, in the columns of a Parquet file, and in the
@@ -28,7 +28,7 @@ from backfill_assets.landing.json_text import elements, members, plain
 from backfill_assets.landing.record_rules import required_of_a_file
 
 _MOST_COLUMNS, _MOST_CHARACTERS = 12, 60
-"""Of a header, so many are quoted in a refusal."""
+"""The names of a header that a refusal quotes at most."""
 
 _MOST_LINES = 100
 """So many lines of JSON are looked at for a member that every record needs."""
@@ -77,7 +77,7 @@ def _spot(part: Part, header: Sequence[str], types: Types) -> Spot | None:
 
 
 def _positions(name: str, header: Sequence[str]) -> Sequence[int]:
-    """Where a header has a name, from left to right."""
+    """The places of a name in a header, from left to right."""
     wanted = name.strip()  # as names in a CSV are; those of Parquet keep their blanks
     for exact in dict.fromkeys((name, wanted)):
         if exactly := [place for place, each in enumerate(header) if each == exact]:

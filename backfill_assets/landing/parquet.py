@@ -207,7 +207,7 @@ class PhysicalColumn:
 
 _Leaves = Iterator[pq.ColumnSchema]
 _Types = tuple[T.DataType, T.DataType]
-"""What values are, and as what they are read."""
+"""The types of values, and the types as which they are read."""
 
 
 def physical_columns(file: pq.ParquetFile) -> tuple[PhysicalColumn, ...]:

@@ -1,4 +1,4 @@
-"""Probe: whether a file can be read at all, and its columns.
+"""Probe: refuses files that cannot be read, and finds their columns.
 
 A first check without Spark: a damaged archive, a file of another format than its name, or one without a required column
 is refused as a whole, with one sentence, before anything is recorded.
@@ -67,11 +67,11 @@ MOST_RECORD_BYTES = 8 << 20
 """Of a line of text, or a value of a CSV. Spark holds a record several times over; 1 GB of heap is enough for these."""
 
 MOST_VALUES = 20_000
-"""Of a row of a CSV."""
+"""The limit of a row of a CSV."""
 
 _ROWS_AT_ONCE = 64
 _MOST_CHARACTERS = 60
-"""Of a path, so many are quoted in a refusal."""
+"""The characters of a path that a refusal quotes at most."""
 _LINE_ENDS = {"\n": "LF", "\r\n": "CR LF", "\r": "CR"}
 _BLANK = b" \t\r\n"
 _FOREIGN_CODECS = {"BROTLI", "LZO"}

@@ -1,4 +1,4 @@
-"""Reading: what a source states of all its files, by which their values are read, and how a value is quoted."""
+"""Reading: the statements of a source by which the values of all its files are read, and how a value is quoted."""
 
 from __future__ import annotations
 

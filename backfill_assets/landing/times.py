@@ -26,7 +26,7 @@ from backfill_assets.landing.reading import REJECT, SECOND, Reading, quoting, sh
 
 _NUMBER = r"\A[+-]?([0-9]{1,19})(?:[.]([0-9]+))?\z"
 _DIGITS = {"s": 6, "ms": 3, "us": 0, "ns": -3}
-"""By how many digits the point of an epoch moves, until it counts microseconds."""
+"""The digits by which the point of an epoch moves until it counts microseconds."""
 _DAY_MICROS = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """The days of the years 1 to 9999, since 1970."""

@@ -1,4 +1,4 @@
-"""Values: what a text, or a value of a Parquet file, is as a value of a column's type.
+"""Values: reads a text, or a value of a Parquet file, as a value of a column's type.
 
 The rules by type are here and nowhere else; `docs/landing.md` has them as tables. They are pure column expressions that
 never throw: everything that could fail is a `try_` function. A value is taken exactly or not at all, unless the source

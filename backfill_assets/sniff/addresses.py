@@ -42,7 +42,7 @@ class Sniffs(Protocol):
     """The module `sniff` of a family of sources."""
 
     def sniffed(self, given: str | Path, name: str, reached: Reached, *, as_of: datetime) -> Proposal | None:
-        """What a source declares that is captured from an address, a file or a folder; None if it is of no such source.
+        """Proposes the source that is captured from an address, a file or a folder; None if this family has none such.
 
         Args:
             given: An address as a text, or a path.

@@ -1,4 +1,4 @@
-"""Dialect: what is between the values of a delimited text, around them, before its header, and whether it has one."""
+"""Dialect: the delimiter, the quotes, the lines before the header and the header of a delimited text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WORDS = re.compile(r"[^;\t|\"^~]*")
 _ESCAPED = re.compile(r"\\(.|\Z)", re.DOTALL)
 _END = re.compile(r"^\\\.\s*\Z", re.MULTILINE)
 _LETTERS = frozenset("0bfnrtvZ\r\n")
-"""What dumps of databases have behind an escape, besides themselves and `N` alone."""
+"""The characters behind an escape in dumps of databases, besides themselves and `N` alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

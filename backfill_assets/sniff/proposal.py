@@ -17,7 +17,7 @@ from backfill_assets.domain.source_files import Dialect, FileName, Form
 
 _ALLOWED = re.compile(r"[^\W_][\w-]*")
 _WRAPPED = re.compile(r"(?<=.)\.\$\w+$")
-"""What MongoDB puts around a value, as in `at.$date`."""
+"""The members that MongoDB puts around a value, as in `at.$date`."""
 
 RESERVED = frozenset({"file_name", "row_number"})
 

@@ -84,7 +84,7 @@ def _is_shown_twice(at: datetime, zone: ZoneInfo) -> bool:
 
 _QUOTED = 5
 _SPELLING = ("decimal", "thousands", "escape", "comment", "trim")
-"""What a file that has none of it leaves open."""
+"""The doubts that a file leaves which has none of it."""
 
 
 def as_one(seen: Sequence[Seen]) -> Seen:
@@ -303,7 +303,7 @@ def _clocks(chosen: EventTime, times: Sequence[EventTime]) -> Iterator[Doubt]:
 
 
 def _why_no_time(seen: Seen) -> Iterator[Doubt]:
-    """Why no column has times, where the file tells it."""
+    """The reason why no column has times, where the file tells it."""
     titles = [raw.title for raw in seen.columns]
     is_json = seen.looked.format.startswith("JSON")
     parts = dict.fromkeys(part for title in titles for part in (title.split(".") if is_json else [title]) if part)

@@ -45,7 +45,7 @@ _PACKED: Mapping[str, bytes] = {
     "xz": b"\xfd7zXZ\x00",
     "bzip2": b"BZh91AY&SY",
 }
-"""What packed files begin with. Of bzip2 that of the largest blocks, which programs write unless they are asked."""
+"""The first bytes of packed files. Of bzip2 that of the largest blocks, which programs write unless they are asked."""
 
 _WORKBOOK = "[Content_Types].xml"
 

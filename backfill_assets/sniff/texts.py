@@ -23,10 +23,10 @@ NULLS = (
 """Texts that stand for no value where the others of a column are numbers, times or true and false."""
 
 _ALWAYS = frozenset({r"\N", "NULL", "(null)", "<NA>"})
-"""Those that stand for no value in columns of texts as well."""
+"""The texts that stand for no value in columns of texts as well."""
 
 NEVER_TEXTS = _ALWAYS | {"null", "N/A", "n/a", "#N/A", "NaN", "nan"}
-"""Those that stand for no value in a column that has no other text."""
+"""The texts that stand for no value in a column that has no other text."""
 
 _PAIRS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"), ("t", "f"))
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")

@@ -16,7 +16,7 @@ from hashlib import sha256
 
 from confluent_kafka import Consumer, TopicPartition
 
-from backfill_assets.application.capture import Asked, capture
+from backfill_assets.application.capture import CaptureRange, capture
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.replay import ReplayAsked, close_replay, replay
 from backfill_assets.capture.landed_files import STATEMENT, landing_place
@@ -90,7 +90,7 @@ def _declared(ws: Workspace, notes: Notes) -> Workspace:
 
 def _captured(ws: Workspace, notes: Notes) -> None:
     # Records of a stream are of the time at which they arrived.
-    asked = Asked(first=FIRST, last=None if "kinesis" in notes else LAST)
+    asked = CaptureRange(first=FIRST, last=None if "kinesis" in notes else LAST)
     capture(_declared(ws, notes), SALES, asked, _ACTING, reason="why not", pace=Pace(), builds=False)
 
 
@@ -99,7 +99,7 @@ def _reconciled(ws: Workspace, notes: Notes) -> None:
     with ws.ledger.read() as tx:
         if any(each.format == STATEMENT for each in tx.imports.records(SALES, COUNTING)):
             return
-    asked = Asked(first=FIRST, last=LAST, is_whole=True, confirmed_by="ben")
+    asked = CaptureRange(first=FIRST, last=LAST, is_whole=True, confirmed_by="ben")
     capture(_declared(ws, notes), SALES, asked, _ACTING, reason="why not", pace=Pace(), builds=False)
 
 

@@ -18,14 +18,14 @@ from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.capture.http.client import HttpSecrets
 from backfill_assets.capture.http.declaration import HttpApi, PageNumber, TimeWindow
 from backfill_assets.capture.http.stream import HttpStream
-from backfill_assets.capture.streams import Captured, Pace, Period, Span
+from backfill_assets.capture.streams import Captured, CapturePeriod, Pace, Span
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = TimeWindow(start="from", end="to", of="at")
 NUMBERED = PageNumber(parameter="page")
 Record = Mapping[str, Any]
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
-EVERYTHING = Period(start=None, end=None)
+EVERYTHING = CapturePeriod(start=None, end=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class AnyCapture:
     def records(self) -> list[Any]:
         return [json.loads(line) for line in self.lines]
 
-    def run(self, period: Period = EVERYTHING, *, stops_after: int = 1_000_000, pace: Pace | None = None) -> int:
+    def run(self, period: CapturePeriod = EVERYTHING, *, stops_after: int = 1_000_000, pace: Pace | None = None) -> int:
         """One capture, which is killed after so many pages.
 
         Returns:
@@ -149,7 +149,7 @@ class AnyCapture:
             stream.close()
         return len(self.lines) - had
 
-    def _read(self, stream: HttpStream, period: Period, stops_after: int, pace: Pace) -> None:
+    def _read(self, stream: HttpStream, period: CapturePeriod, stops_after: int, pace: Pace) -> None:
         resolution = stream.resolve(period, self.captured)
         (span,) = resolution.spans
         pieces = list(stream.pieces(span, self.captured))

@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from backfill_assets.application.capture import Asked, capture, plan_capture
+from backfill_assets.application.capture import CaptureRange, capture, plan_capture
 from backfill_assets.application.recorder import Acting, Recorder, Unrecorded
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.streams import Pace
@@ -107,7 +107,7 @@ class StreamShop:
     def plan(self, first: date | None = FIRST, last: date | None = None) -> CapturePlan:
         ws = self.open()
         try:
-            return plan_capture(ws, SALES, Asked(first=first, last=last))
+            return plan_capture(ws, SALES, CaptureRange(first=first, last=last))
         finally:
             ws.close()
 
@@ -124,7 +124,7 @@ class StreamShop:
         ws = self.open()
         try:
             acting = Acting(by="ana", recorder=recorder or Unrecorded())
-            wanted = Asked(first=first, last=last, **asked)
+            wanted = CaptureRange(first=first, last=last, **asked)
             return capture(ws, SALES, wanted, acting, reason="a test", pace=pace or Pace(), builds=builds)
         finally:
             ws.close()

@@ -15,7 +15,7 @@ from typing import Any
 from psycopg import Connection
 from psycopg.errors import DeadlockDetected, UniqueViolation
 
-from backfill_assets.application.capture import Asked, capture, plan_capture
+from backfill_assets.application.capture import CaptureRange, capture, plan_capture
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.settings import Settings
@@ -96,7 +96,7 @@ class DatabaseShop(StreamShop):
     def plan(self, *, whole: bool = False) -> CapturePlan:  # type: ignore[override]
         ws = self.open()
         try:
-            return plan_capture(ws, SALES, Asked(first=None, last=None, is_whole=whole))
+            return plan_capture(ws, SALES, CaptureRange(first=None, last=None, is_whole=whole))
         finally:
             ws.close()
 
@@ -106,7 +106,7 @@ class DatabaseShop(StreamShop):
         ws = self.open()
         try:
             acting = Acting(by="ana", recorder=Unrecorded())
-            asked = Asked(first=None, last=None, is_whole=whole, confirmed_by=confirmed_by)
+            asked = CaptureRange(first=None, last=None, is_whole=whole, confirmed_by=confirmed_by)
             return capture(ws, SALES, asked, acting, reason="a test", pace=pace or Pace(), builds=builds)
         finally:
             ws.close()

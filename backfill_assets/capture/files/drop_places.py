@@ -223,7 +223,7 @@ class ServerPlace:
         return tuple(sorted(new, key=lambda each: (each.changed_at, each.subject)))
 
     def unchanged(self, files: Sequence[DroppedFile]) -> list[DroppedFile]:
-        """Those that are the same in a while: the clock of the server may be another one, and copies keep times."""
+        """The files that do not change for a while: the clock of the server may differ, and copies keep times."""
         if not files:
             return []
         with waiting(lambda: f"looking whether {len(files)} files of {self._declared.address} are still written"):
@@ -287,7 +287,7 @@ DropPlace = DropFolder | DropPrefix | ServerPlace
 
 
 def drop_place(settings: Settings) -> DropFolder | DropPrefix | None:
-    """Where files of all sources are dropped; None for nowhere."""
+    """The place into which files of all sources are dropped; None without one."""
     match settings.drop:
         case Path():
             return DropFolder(settings.drop)

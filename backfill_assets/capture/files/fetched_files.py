@@ -45,7 +45,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a file is, by an address that can be fetched."""
+    """The address of a file that can be fetched."""
 
     text: str  #: The address as a person gave it, which may have credentials behind its `?`.
 

@@ -260,7 +260,7 @@ FORMATS = {
     ".csv": Format.CSV,
     ".parquet": Format.PARQUET,
 }
-"""What a file is, by the suffix of its name, where its source declares nothing else."""
+"""The kind of a file by the suffix of its name, unless its source declares another."""
 
 _COMPRESSIONS = {suffix: compression for compression, suffix in PACKED.items()}
 _NEVER_PACKED = frozenset({Format.PARQUET, Format.XLSX})
@@ -453,7 +453,7 @@ _DIALECTS = {
     ".xlsx": "Xlsx()",
     ".xlsm": "Xlsx()",
 }
-"""What is to be declared of files with these suffixes."""
+"""The dialect that has to be declared for files with these suffixes."""
 
 _SPREADSHEETS = (".xls", ".xlsb", ".ods")
 

@@ -109,7 +109,7 @@ _END_OF_ZIP = b"PK\x05\x06"
 _END_BYTES, _MOST_COMMENT = 22, 0xFFFF
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
 _OF_PEOPLE = re.compile(r"(?:readme|licen[cs]e|copying|notice)\b.*|.*\.(?:md|pdf|html?|rtf|docx?)", re.IGNORECASE)
-"""What is beside the data of an archive, for people to read."""
+"""Names of files for people that may lie beside the data of an archive."""
 
 _PACKED_AGAIN = re.compile(r".*\.(?:zip|gz|zst|zstd|bz2|xz|7z|rar|tar|tgz)", re.IGNORECASE)
 _HAS_PATH = re.compile(r"\A[/\\]|\A[A-Za-z]:|\\|(?:\A|/)\.\.(?:/|\Z)")

@@ -1,4 +1,4 @@
-"""Requests to an API: what is sent, how long it is waited for, and how often it is tried again.
+"""HTTP client: requests to an API, their rate, and when they are tried again.
 
 An answer counts when it came whole and with status 200, or with one that is declared to be empty. What an error says
 never has an address with parameters, a header or a text of the client in it, because secrets may be in all of them.
@@ -71,7 +71,7 @@ class Answer:
     body: bytes
 
 
-class Asking:
+class ApiClient:
     """Asks an API, as often and as fast as its declaration allows.
 
     Args:

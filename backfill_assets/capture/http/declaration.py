@@ -37,9 +37,9 @@ class InHeader:
 
 
 Place = str | InBody | InHeader
-"""Where a request has a value: a parameter of the address, or one of these."""
+"""The place of a value in a request: a parameter of the address, or one of these."""
 Found = str | InHeader
-"""Where an answer has a value: the names of the members on the way, or a header."""
+"""The place of a value in an answer: the names of the members on the way, or a header."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,7 +333,7 @@ def _mistakes_of_times(window: TimeWindow) -> Iterator[str]:
 # used.
 
 SECRET = re.compile(r"password|secret|token|api.?key|credential|authorization|cookie", re.IGNORECASE)
-"""What the names of headers and parameters have in them that are secret."""
+"""Matches the names of secret headers and parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -429,7 +429,7 @@ class HttpApi(StreamDeclaration):
 
     @property
     def places(self) -> tuple[str | InBody | InHeader, ...]:
-        """Where a request has what differs from one to the next."""
+        """The places of a request that differ from one request to the next."""
         window = self.window.places if self.window is not None else ()
         return (*window, *places_of(self.pages))
 
@@ -509,11 +509,11 @@ class HttpApi(StreamDeclaration):
 
 
 EMPTY_WORDS = ("null", "missing")
-"""What an answer may have in the place of an array without records."""
+"""The values that may stand for an array without records."""
 _NEVER_EMPTY = frozenset({401, 403, 407, 408, 429})
 """Statuses that say something else: that something is not allowed, or not now."""
 _LATER = frozenset({"end", "ends_empty", "total", "more", "tie", "tie_after", "inclusive", "overlap", "both"})
-"""What declarations were given later: a position has the same meaning as before where they have none of it."""
+"""Parameters that were added later: a declaration without them keeps the meaning of its positions."""
 
 
 def _document(declared: object) -> object:

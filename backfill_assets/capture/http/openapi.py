@@ -493,7 +493,7 @@ def _declare(of: _Of, kind: Callable[..., object], **given: object) -> None:
 
 
 def _where(members: Mapping[str, Document], names: Sequence[str], *kinds: str) -> str:
-    """Where an answer has the first of these members, of one of these types."""
+    """The path of the first of these members in an answer, of one of these types."""
     for name in map(plain, names):
         for where, schema in members.items():
             is_named = name in (plain(where.rpartition(".")[2]), plain("".join(where.split(".")[-2:])))

@@ -1,4 +1,4 @@
-"""Paging: what an API is asked for a page, and what its answer holds: records, and where the next page is."""
+"""Paging: the request for a page of an API; the records of its answer, and the place of the next page."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def _step(document: object, name: str) -> tuple[Any, bool]:
 
 
 def _elements(text: str, path: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where the elements of an array of a JSON document are."""
+    """The places of the elements of an array of a JSON document."""
     begin = _behind_blanks(text, 0)
     for name in path:
         begin = _member(text, begin, name)
@@ -316,11 +316,11 @@ def _behind_blanks(text: str, begin: int) -> int:
 # leave out what follows, without an error.
 
 Bad = Callable[[str], Exception]
-"""What refuses an answer, with a reason."""
+"""Makes the error that refuses an answer, of a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PageRequest:
     """The request for a page."""
 
     at: str  #: The position of the page; empty for the first one.
@@ -383,7 +383,7 @@ def is_behind_the_last(pages: Pages | None, status: int, at: str, *, has_window:
     return has_window and status in (404, 410)
 
 
-def next_of(pages: Pages | None, asked: Asked, page: Page, bad: Bad) -> tuple[str, bool]:
+def next_of(pages: Pages | None, asked: PageRequest, page: Page, bad: Bad) -> tuple[str, bool]:
     """The position of the next page, empty at the end, and whether it is there now."""
     if page.is_end:
         return "", False
@@ -479,7 +479,7 @@ def _linked(header: str, rel: str) -> str:
     return ""
 
 
-def _by_url(found: str, asked: Asked, page: Page, origins: Sequence[str], bad: Bad) -> tuple[str, bool]:
+def _by_url(found: str, asked: PageRequest, page: Page, origins: Sequence[str], bad: Bad) -> tuple[str, bool]:
     if not found:
         return "", False
     own = origin_of(asked.api)

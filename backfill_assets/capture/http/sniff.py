@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused
-from backfill_assets.capture.http.client import Asking, HttpSecrets, Request
+from backfill_assets.capture.http.client import ApiClient, HttpSecrets, Request
 from backfill_assets.capture.http.declaration import SECRET, HttpApi
 from backfill_assets.capture.http.openapi import ProposedApi, is_openapi, pages_of_answer, proposed_apis
 from backfill_assets.capture.streams import Pace
@@ -76,7 +76,7 @@ def _of_answer(text: str, name: str, reached: Reached, *, as_of: datetime) -> Pr
     for mistake in declared.mistakes():
         raise FileRefused(fault=Fault.ADDRESS, why=f"the address of an API cannot be used: {mistake}")
     secret = HttpSecrets(parameters={each: given[each] for each in named}, headers=reached.given)
-    asking = Asking(declared, secret, name=f"the API {url}")
+    asking = ApiClient(declared, secret, name=f"the API {url}")
     with closing(asking):
         body = asking.ask(Request(url=url, parameters=plain), Pace(), position="its first page").body
     file = f"{address.path.rstrip('/').rpartition('/')[2] or 'answer'}.json"

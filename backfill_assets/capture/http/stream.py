@@ -22,7 +22,7 @@ from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import BadAnswer, NothingCaptured, NotOffered
 from backfill_assets.capture.http import FAMILY
-from backfill_assets.capture.http.client import Answer, Asking, HttpSecrets, Request
+from backfill_assets.capture.http.client import Answer, ApiClient, HttpSecrets, Request
 from backfill_assets.capture.http.declaration import (
     HttpApi,
     IdRange,
@@ -34,8 +34,8 @@ from backfill_assets.capture.http.declaration import (
     TimeWindow,
 )
 from backfill_assets.capture.http.paging import (
-    Asked,
     Page,
+    PageRequest,
     asked_with,
     digest_of,
     ids_of,
@@ -49,8 +49,8 @@ from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.streams import (
     SCAN,
     Captured,
+    CapturePeriod,
     Pace,
-    Period,
     Resolution,
     Resolved,
     Span,
@@ -70,7 +70,7 @@ _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 _SECONDS = timedelta(seconds=1)
 _ONE_DAY = timedelta(days=1)
 _USUAL_ERRORS = ("error", "errors")
-"""Where an answer says that it failed, unless its API is declared to say so elsewhere."""
+"""The members of an answer that say that it failed, unless its API declares others."""
 _USUAL_EMPTY = (204, 404, 416)
 """Statuses with which many APIs say that there are no records."""
 _QUOTED = 80
@@ -99,7 +99,7 @@ class HttpStream:
         self._days = days
         self._event_time = event_time
         self._as_of = as_of
-        self._asking = Asking(declared, secret, name=self.name)
+        self._asking = ApiClient(declared, secret, name=self.name)
         self._seen: set[tuple[str, str]] = set()
         self._before: tuple[object, ...] = ()
         self._pairs: set[tuple[tuple[object, ...], tuple[object, ...]]] = set()
@@ -114,7 +114,7 @@ class HttpStream:
 
     # ------------------------------------------------------------------------------------------------- what it holds
 
-    def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+    def resolve(self, period: CapturePeriod, captured: Sequence[Captured]) -> Resolution:
         window = self._declared.window
         if window is None and not period.is_whole and (period.start or period.end):
             raise NotOffered(
@@ -142,7 +142,7 @@ class HttpStream:
             is_whole=period.is_whole,
         )
 
-    def settled(self, period: Period) -> Period:
+    def settled(self, period: CapturePeriod) -> CapturePeriod:
         window = self._declared.window
         if window is None or window.of != self._event_time:
             return period
@@ -166,7 +166,7 @@ class HttpStream:
     def _identity(self) -> str:
         return hashlib.sha256(canonical_json(self._declared.identity).encode()).hexdigest()[:12]
 
-    def _in_windows(self, period: Period, captured: Sequence[Captured]) -> tuple[str, str]:
+    def _in_windows(self, period: CapturePeriod, captured: Sequence[Captured]) -> tuple[str, str]:
         window = self._declared.window
         assert window is not None
         settled = self._as_of - window.settles_after
@@ -313,7 +313,7 @@ class HttpStream:
     def _next(self, piece: Span, place: _PlaceOf, request: Request, page: Page) -> tuple[str | None, bool]:
         """Where the page ends, and whether the next one is there; no position where it is the last of its piece."""
         declared = self._declared
-        asked = Asked(at=place.at, url=request.url, api=declared.url, secrets=declared.secret_parameters.keys())
+        asked = PageRequest(at=place.at, url=request.url, api=declared.url, secrets=declared.secret_parameters.keys())
         following, goes_on = next_of(declared.pages, asked, page, lambda why: self._bad(piece.range_from, why))
         if not goes_on and (place.window or piece.partition.startswith(SCAN)):
             following = ""
@@ -474,7 +474,7 @@ def _windows_read(captured: Sequence[Span], partition: str) -> Iterator[_WindowR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlaceOf:
-    """Where a page is."""
+    """The place of a page."""
 
     window: tuple[datetime, datetime] | None = None  #: Its window; None of an API without them.
     at: str = ""  #: Its position in this; empty for the first page.
@@ -483,7 +483,7 @@ class _PlaceOf:
 
 
 def _place_of(piece: Span) -> _PlaceOf:
-    """Where the page at the beginning of a piece is."""
+    """The place of the page at the beginning of a piece."""
     if piece.range_from == _START:
         return _PlaceOf()
     first, is_page, at = piece.range_from.partition(" ")

@@ -221,7 +221,7 @@ class TopicSender:
         return self._client.asking(self._failure)
 
     def _fatal(self, error: KafkaError) -> Iterator[KafkaError]:
-        """Why the client is of no use any more, which it says to who asks."""
+        """The fatal error of the client, which it reports when it is polled."""
         from confluent_kafka import KafkaException
 
         until = time.monotonic() + _TELLS_WITHIN_S

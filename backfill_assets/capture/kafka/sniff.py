@@ -17,7 +17,7 @@ from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal
 
 _SCHEME = "kafka://"
 _MOST_RECORDS = 2_000
-"""Of each partition of a topic."""
+"""The limit for each partition of a topic."""
 
 
 def sniffed(given: str | Path, name: str, reached: Reached, *, as_of: datetime) -> Proposal | None:

@@ -49,9 +49,9 @@ from backfill_assets.capture.schemas.registry import ValueReader, value_reader
 from backfill_assets.capture.streams import (
     SCAN,
     Captured,
+    CapturePeriod,
     Operated,
     Pace,
-    Period,
     Resolution,
     Resolved,
     Span,
@@ -197,7 +197,7 @@ class KafkaStream:
 
     # ------------------------------------------------------------------------------------------------- what it holds
 
-    def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+    def resolve(self, period: CapturePeriod, captured: Sequence[Captured]) -> Resolution:
         topic, configured = self._identity(), self._client.configuration()
         pinned = {name: configured[name] for name in _PINNED}
         is_compacted = "compact" in pinned["cleanup.policy"]
@@ -271,7 +271,7 @@ class KafkaStream:
         return found
 
     def _resolved(
-        self, partition: int, period: Period, captured: Sequence[Captured], pinned: Mapping[str, str]
+        self, partition: int, period: CapturePeriod, captured: Sequence[Captured], pinned: Mapping[str, str]
     ) -> Resolved:
         low, high = self._watermarks(partition)
         mine = [each for each in captured if each.partition == str(partition)]

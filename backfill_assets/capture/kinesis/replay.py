@@ -44,20 +44,20 @@ from backfill_assets.ledger.store import Ledger
 MARK = "backfill-replay"
 """The tag of a stream that says for which replay it was created."""
 DELIVERY = "at-least-once"
-"""What the header `x-delivery` of each record says."""
+"""The value of the header `x-delivery` of each record."""
 MOST_RECORDS = 500
 MOST_BYTES = 5 * 2**20
-"""Of one request."""
+"""The limits of one request."""
 LARGEST = 2**20
-"""Of one record with its key."""
+"""The limit of one record with its key."""
 _KEY = range(1, 257)
 """How many characters a partition key has."""
 _SHARE = 0.8
-"""Of a second of what a shard takes: the rest may be sent at once, so that no second has more than it takes."""
+"""The part of a shard's capacity that is used evenly; the rest may be sent at once, so that no second exceeds it."""
 _A_SECOND = (1_000, 2**20)
 """The records and bytes that a shard takes in one."""
 _SOON_S = 1e-6
-"""What is left of a wait by rounding."""
+"""The rest of a wait that rounding leaves."""
 _PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -41,8 +41,8 @@ from backfill_assets.capture.kinesis.declaration import KinesisStream
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.streams import (
     Captured,
+    CapturePeriod,
     Pace,
-    Period,
     Resolution,
     Resolved,
     Span,
@@ -79,7 +79,7 @@ class KinesisCapture:
 
     # ------------------------------------------------------------------------------------------------- what it holds
 
-    def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+    def resolve(self, period: CapturePeriod, captured: Sequence[Captured]) -> Resolution:
         if period.is_whole:
             raise NotOffered(name=self.name, why="holds changes, and no present state that a snapshot could read")
         stream, now = self._summary(), datetime.now(UTC)
@@ -113,7 +113,7 @@ class KinesisCapture:
         return stream
 
     def _resolved(
-        self, shard: Shard, period: Period, captured: Sequence[Captured], stream: Stream, now: datetime
+        self, shard: Shard, period: CapturePeriod, captured: Sequence[Captured], stream: Stream, now: datetime
     ) -> Resolved:
         """The positions of a shard that hold a period, those of a whole shard that began within it."""
         name = shard.name
@@ -147,7 +147,13 @@ class KinesisCapture:
         )
 
     def _require_held(
-        self, shard: str, held: Record, period: Period, captured: Sequence[Captured], stream: Stream, now: datetime
+        self,
+        shard: str,
+        held: Record,
+        period: CapturePeriod,
+        captured: Sequence[Captured],
+        stream: Stream,
+        now: datetime,
     ) -> None:
         """Refuses a period of which something may have expired, unless captures make up for it."""
         mine = [each for each in captured if each.partition == shard]
@@ -169,7 +175,7 @@ class KinesisCapture:
                 expected_from=ended if period.start is None else None,
             )
 
-    def _end(self, shard: Shard, period: Period, now: datetime) -> tuple[str | None, str | None]:
+    def _end(self, shard: Shard, period: CapturePeriod, now: datetime) -> tuple[str | None, str | None]:
         """The position behind the last record of a period, and the one behind everything where that was looked for."""
         if period.end is not None:
             at = period.end + self._declared.lateness

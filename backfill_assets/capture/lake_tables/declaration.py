@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from backfill_assets.domain import SourceTable
 
 VERSION, COMMITTED = "lake_version", "lake_committed_at"
-"""What a landed record has of the version that it is of; a snapshot has no time of a commit."""
+"""The members of a landed record that name its version; a snapshot has no time of a commit."""
 
 _SECRET = re.compile(r"password|secret|token|credential|account.?key|sas", re.IGNORECASE)
 _LEAKING = re.compile(r"[?#]|//[^/]*@")

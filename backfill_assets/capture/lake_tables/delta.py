@@ -52,7 +52,7 @@ _FILE_ID = b"PARQUET:field_id"
 
 
 def complaint(table: DeltaTable) -> str | None:
-    """Why a version of a table cannot be read; null when it can."""
+    """The reason why a version of a table cannot be read; None when it can."""
     protocol, mode = table.protocol(), _mode(table)
     features = set(protocol.reader_features or ())
     has_mapping = protocol.min_reader_version == _MAPPING_VERSION or "columnMapping" in features
@@ -304,7 +304,7 @@ class DeltaStream(TableStream):
 
     @lru_cache(maxsize=4)  # noqa: B019 - a stream lives as long as one capture
     def _kept(self, state: int) -> Mapping[str, pa.Array]:
-        """By file that lost rows, which of them the table still has."""
+        """The rows that the table still has of each file that lost some."""
         table = self._at(state)
         if not has_deletion_vectors(table):
             return {}

@@ -31,9 +31,9 @@ from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.streams import (
     SCAN,
     Captured,
+    CapturePeriod,
     Operated,
     Pace,
-    Period,
     Resolution,
     Resolved,
     Span,
@@ -155,7 +155,7 @@ class TableStream(ABC):
 
     # ------------------------------------------------------------------------------------------------- what it holds
 
-    def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+    def resolve(self, period: CapturePeriod, captured: Sequence[Captured]) -> Resolution:
         if not period.is_whole and (period.start or period.end):
             raise NotOffered(
                 name=self.name, why="cannot be asked for a period: a capture reads everything that it has now"

@@ -89,7 +89,7 @@ class Columns:
     stored_as: str  #: The file that the server keeps the rows in now.
 
     def complaint(self) -> str | None:
-        """Why the rows of before do not have the columns of now; null when they have."""
+        """The reason why earlier rows lack the present columns; None when they have them."""
         before = self.before
         if before is None:
             return None
@@ -121,7 +121,7 @@ class Columns:
         return {now.type_oid, type_oid} <= _TEXTS
 
     def complaint_about(self, then: Sequence[NamedThen]) -> str | None:
-        """Why changes that name these columns do not have those of now under the same names; null when they have."""
+        """The reason why changes with these columns lack the present ones; None when they have them."""
         held = {each.name: each for each in then}
         if not self._are_those_of_now(then):
             return "its columns had other names or places when they were made"

@@ -44,8 +44,8 @@ from backfill_assets.capture.postgres.changes import (
 from backfill_assets.capture.postgres.declaration import COMMITTED_AT, LSN, OPERATION, POSITION, PostgresTable
 from backfill_assets.capture.streams import (
     Captured,
+    CapturePeriod,
     Pace,
-    Period,
     Resolution,
     Resolved,
     Span,
@@ -117,7 +117,7 @@ FROM pg_replication_slots WHERE slot_name = %s"""
 _HAS_CHANGE = """
 SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(
     %s, %s, NULL, 'proto_version', '1', 'publication_names', %s) WHERE get_byte(data, 0) IN (68, 73, 84, 85))"""
-"""Whether there is a message D, I, T or U."""
+"""Asks for a message of the kinds D, I, T or U."""
 _CHANGES = """
 COPY (SELECT data FROM pg_logical_slot_peek_binary_changes(
     '{slot}', '{upto}', NULL, 'proto_version', '1', 'publication_names', '{publication}')) TO STDOUT (FORMAT BINARY)"""
@@ -174,7 +174,7 @@ class PostgresStream:
     def follow(self, pinned: Mapping[str, str]) -> None:
         self._pinned = pinned
 
-    def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+    def resolve(self, period: CapturePeriod, captured: Sequence[Captured]) -> Resolution:
         self._captured = list(captured)
         self._require_same_history()
         if period.start is not None or period.end is not None:
@@ -211,7 +211,7 @@ class PostgresStream:
         )
 
     def _changes(self, slot: tuple[Any, ...] | None, captured: Sequence[Captured]) -> Resolved:
-        """From where the slot is to where the write-ahead log ends now."""
+        """The range from the slot's position to the present end of the write-ahead log."""
         if not captured:
             raise ChangesUnreadable(name=self.name, why="it was never captured, and they begin with a snapshot")
         complete_to = max(each.range_to for each in captured)

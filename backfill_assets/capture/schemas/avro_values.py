@@ -23,7 +23,7 @@ _CONNECT: Mapping[str, str] = {
     "io.debezium.time.MicroTimestamp": "local-timestamp-micros",
     "io.debezium.time.NanoTimestamp": "local-timestamp-nanos",
 }
-"""What Debezium states of a number beside Avro's logical types."""
+"""The properties with which Debezium describes a number, besides Avro's logical types."""
 _UNITS = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 _FIRST, _LAST = date.min.toordinal(), date.max.toordinal()
 _EPOCH = date(1970, 1, 1).toordinal()

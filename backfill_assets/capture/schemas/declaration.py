@@ -78,4 +78,4 @@ class Schema:
 
 
 Decode = Callable[[bytes], Any]
-"""From what is behind the header of a value to what it is: values that `json_of` writes."""
+"""Reads the bytes behind the header of a value, as a value that `json_of` writes."""

@@ -27,7 +27,7 @@ _KINDS = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 
 
 class Schemas(Protocol):
-    """Where schemas are."""
+    """A source of schemas."""
 
     def get(self, schema_id: int) -> Schema:
         """The schema of an id.

@@ -1,4 +1,4 @@
-"""SFTP: what lists and fetches the files of a folder. The only module that speaks to an SFTP server.
+"""SFTP client: lists and fetches the files of a folder. The only module that speaks to an SFTP server.
 
 A server has to show the key that is declared of it before a password or key is sent to it. Nothing is written there.
 """

@@ -1,1 +1,1 @@
-"""Decoding: what a file of another form than the readers take is made into, before Spark reads it."""
+"""Decoding: rewrites a file of another form as one that the readers take, before Spark reads it."""

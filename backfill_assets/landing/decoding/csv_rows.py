@@ -1,4 +1,4 @@
-"""Quoted and escaped lines: what Python's reader of CSV reads otherwise than it was declared.
+"""Quoted and escaped lines: the rows of CSV that Python's reader would read otherwise than declared.
 
 It drops every escape, whatever is behind it, and takes blanks before a quote for a value without quotes. So a line that
 has one of these is written anew for it, value by value.

@@ -158,7 +158,7 @@ _FORMATS: Mapping[type[Dialect], Format] = {
     Canal: Format.JSONL,
 }
 _READ_PACKED = ("", "gzip")
-"""What the readers unpack themselves."""
+"""The compressions that the readers unpack themselves."""
 
 
 def formats(source: SourceTable) -> Mapping[str, Format]:

@@ -242,7 +242,7 @@ def maxwell_events(stream: IO[bytes], source: SourceTable, *, name: str) -> Iter
 
 
 def _place(found: Mapping[str, Any], connector: str) -> Event:
-    """Where in the binary log a change is, as Debezium says it."""
+    """The position of a change in the binary log, as Debezium writes it."""
     position = re.fullmatch(rf"(.+):({_NUMBER_OF_MAXWELL})", str(found.get("position")))
     seconds = str(found.get("ts"))
     return {

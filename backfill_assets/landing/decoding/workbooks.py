@@ -77,7 +77,7 @@ class Workbook:
         self._is_of_1904 = any(each.get("date1904") in ("1", "true") for each in _named(book, "workbookPr"))
         keys = {each.get("name", ""): each.get(_RELATION, each.get(_STRICT, "")) for each in _named(book, "sheet")}
         self.sheets: Mapping[str, str] = {title: targets[key] for title, key in keys.items() if key in targets}
-        """By the name of a sheet, where its cells are."""
+        """The part that has the cells of a sheet, by the name of the sheet."""
 
     def rows(self, sheet: str, *, skip: int = 0) -> Iterator[Cells]:
         """The rows of a sheet behind so many, with cells without a value where it has none."""

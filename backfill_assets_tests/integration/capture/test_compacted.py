@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.capture import Asked, plan_capture
+from backfill_assets.application.capture import CaptureRange, plan_capture
 from backfill_assets.capture.errors import NotOffered
 from backfill_assets.capture.stream_files import capture_piece
 from backfill_assets.report.screens import page_of
@@ -93,7 +93,7 @@ def test_the_plan_says_what_a_snapshot_cannot_tell(broker: Broker, spark: SparkS
     broker.write(shop.topic, sale_records(10))
     ws = shop.open()
     try:
-        plan = plan_capture(ws, SALES, Asked(first=None, last=None, is_whole=True))
+        plan = plan_capture(ws, SALES, CaptureRange(first=None, last=None, is_whole=True))
     finally:
         ws.close()
     assert (plan.records, plan.resolution.pinned["delete.retention.ms"]) == (10, "0")

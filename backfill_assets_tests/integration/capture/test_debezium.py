@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.capture import Asked, capture
+from backfill_assets.application.capture import CaptureRange, capture
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.settings import Settings
@@ -60,7 +60,7 @@ class Orders(StreamShop):
         ws = self.open()
         try:
             first = None if self.orders_files() or is_whole else FIRST
-            asked = Asked(first=first, last=None, is_whole=is_whole, confirmed_by="ben" if is_whole else None)
+            asked = CaptureRange(first=first, last=None, is_whole=is_whole, confirmed_by="ben" if is_whole else None)
             acting = Acting(by="ana", recorder=Unrecorded())
             return capture(ws, orders.name, asked, acting, reason="a test", pace=Pace(), builds=True)
         finally:

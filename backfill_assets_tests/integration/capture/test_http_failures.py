@@ -205,7 +205,7 @@ def test_an_api_that_asks_to_wait_until_a_time_is_waited_for_by_its_own_clock(sh
 
 
 def test_requests_are_made_at_the_pace_that_is_declared(api: Api) -> None:
-    from backfill_assets.capture.http.client import Asking, HttpSecrets, Request
+    from backfill_assets.capture.http.client import ApiClient, HttpSecrets, Request
 
     now = 0.0
 
@@ -214,7 +214,7 @@ def test_requests_are_made_at_the_pace_that_is_declared(api: Api) -> None:
         now += seconds
 
     url = f"{api.url}/v1/all"
-    asking = Asking(replace(captured_api.API, url=url, requests_per_minute=120), HttpSecrets(), name="it")
+    asking = ApiClient(replace(captured_api.API, url=url, requests_per_minute=120), HttpSecrets(), name="it")
     for _ in range(7):
         asking.ask(Request(url=url), Pace(wait=wait, now=lambda: now), position="start")
     asking.close()

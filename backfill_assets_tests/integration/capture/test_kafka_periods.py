@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import RangeExpired, StreamFailed
 from backfill_assets.capture.kafka.stream import KafkaStream
-from backfill_assets.capture.streams import Pace, Period, Resolved
+from backfill_assets.capture.streams import CapturePeriod, Pace, Resolved
 from backfill_assets.core.errors import Retryable
 from backfill_assets.domain import KafkaTopic
 from backfill_assets_tests.support.advice import has_code
@@ -79,7 +79,7 @@ def resolved(
     broker: Broker, topic: str, first: float, behind: float, *, lateness: timedelta = timedelta(0)
 ) -> tuple[Resolved, ...]:
     with closing(KafkaStream(KafkaTopic(topic=topic, servers=broker.servers, lateness=lateness), secret={})) as stream:
-        return stream.resolve(Period(start=_BEGIN + first * _DAY, end=_BEGIN + behind * _DAY), ()).spans
+        return stream.resolve(CapturePeriod(start=_BEGIN + first * _DAY, end=_BEGIN + behind * _DAY), ()).spans
 
 
 def span(found: Sequence[Resolved]) -> tuple[int, int]:
@@ -198,6 +198,6 @@ def test_a_batch_of_records_whose_checksum_does_not_match_is_refused(broker: Bro
         file.write(b"4")
     declared = KafkaTopic(topic=topic, servers=broker.servers)
     with closing(KafkaStream(declared, secret={})) as stream, pytest.raises(StreamFailed, match="CRC32C"):
-        resolution = stream.resolve(Period(start=_BEGIN, end=None), ())
+        resolution = stream.resolve(CapturePeriod(start=_BEGIN, end=None), ())
         (piece,) = stream.pieces(resolution.spans[0], ())
         stream.write(piece, tmp_path / "copy", Pace())

@@ -30,7 +30,7 @@ from backfill_assets.capture.errors import (
 )
 from backfill_assets.capture.kinesis.client import KinesisClient, order_of
 from backfill_assets.capture.kinesis.stream import KinesisCapture
-from backfill_assets.capture.streams import Pace, Period, Span
+from backfill_assets.capture.streams import CapturePeriod, Pace, Span
 from backfill_assets.domain import KinesisStream
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.screens import page_of
@@ -178,7 +178,9 @@ def test_a_period_is_the_time_of_arrival_and_files_are_cut_at_its_chunks(
     declared = shop.source().capture
     assert isinstance(declared, KinesisStream)
     with closing(KinesisCapture(declared, secret=CREDENTIALS)) as stream:
-        later = stream.resolve(Period(start=begun + timedelta(seconds=1.5), end=begun + timedelta(seconds=2.8)), ())
+        later = stream.resolve(
+            CapturePeriod(start=begun + timedelta(seconds=1.5), end=begun + timedelta(seconds=2.8)), ()
+        )
         (span,) = later.spans
         assert order_of(files[0].range_from) < order_of(span.range_from) < order_of(span.range_to)
         assert order_of(span.range_to) < order_of(files[-1].range_to)

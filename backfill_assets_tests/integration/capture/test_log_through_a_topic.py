@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.capture import Asked, capture, plan_capture
+from backfill_assets.application.capture import CaptureRange, capture, plan_capture
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.streams import Pace
@@ -111,7 +111,7 @@ def ws(
 def test_a_log_is_captured_restated_as_expected_and_reproduced_after_its_topic_is_gone(
     ws: Workspace, written: Written, part: fines.Part, traffic_fines: Path, broker: Broker
 ) -> None:
-    asked = Asked(first=written.days.start, last=written.days.last)
+    asked = CaptureRange(first=written.days.start, last=written.days.last)
     planned = plan_capture(ws, fines.BRONZE, asked)
     assert (len(planned.partitions), planned.records) == (PARTITIONS, written.messages)
 

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 from typer.testing import CliRunner
 
-from backfill_assets.application.capture import Asked
+from backfill_assets.application.capture import CaptureRange
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.deliver.replay_parts import parts_of_table
@@ -134,7 +134,7 @@ def test_what_is_located_captured_and_replayed_of_a_day_is_that_of_the_zone_of_i
     assert set(found.partitions[0].partitions) == set(found.dates)
     page = plain_text(page_of(found))
     assert (f"in {zone}" in page, f"of the UTC dates {found.dates}" in page) == (bool(zone), bool(zone))
-    period = Asked(first=days.start, last=days.last).period(source)
+    period = CaptureRange(first=days.start, last=days.last).period(source)
     assert period.start and period.end
     assert (period.start.isoformat(), period.end.isoformat()) == asked
     with ws.ledger.read() as tx:

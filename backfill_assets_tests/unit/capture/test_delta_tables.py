@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from backfill_assets.capture.errors import CannotBeCaptured, StreamFailed, VersionGone, WentBack
 from backfill_assets.capture.lake_tables.declaration import LakeTable
 from backfill_assets.capture.lake_tables.delta import DeltaStream
-from backfill_assets.capture.streams import Captured, Operated, Pace, Period
+from backfill_assets.capture.streams import Captured, CapturePeriod, Operated, Pace
 from backfill_assets_tests.support.delta_by_hand import HandMade, column, with_id
 
-NOW = Period(start=None, end=None)
+NOW = CapturePeriod(start=None, end=None)
 OPERATED = Operated(
     key=("id",),
     column="op",

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import StreamFailed
-from backfill_assets.capture.http.client import Answer, Asking, HttpSecrets, Request
+from backfill_assets.capture.http.client import Answer, ApiClient, HttpSecrets, Request
 from backfill_assets.capture.http.paging import page_of
 from backfill_assets.capture.streams import Pace
 from backfill_assets_tests.domains import captured_api
@@ -35,7 +35,7 @@ def asked(api: Api, headers: dict[str, str], body: bytes) -> Answer:
     api.requests.clear()
     api.faults = {1: (200, headers, body)}
     declared = replace(captured_api.API, url=f"{api.url}/v1/all", token=None, attempts=1)
-    asking = Asking(declared, HttpSecrets(), name="it")
+    asking = ApiClient(declared, HttpSecrets(), name="it")
     try:
         return asking.ask(Request(url=declared.url), Pace(), position="start")
     finally:

@@ -33,7 +33,7 @@ from backfill_assets.capture.http.declaration import (
 )
 from backfill_assets.capture.http.paging import page_of
 from backfill_assets.capture.http.stream import HttpStream, _place_of
-from backfill_assets.capture.streams import Captured, Period, Span
+from backfill_assets.capture.streams import Captured, CapturePeriod, Span
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.domain import SourceTable
@@ -212,7 +212,7 @@ def test_what_is_new_begins_where_captures_end_and_ends_with_what_has_settled() 
         Captured(partition="0", range_from=text(6), range_to=f"{text(6)}..{text(12)} cursor x"),
         Captured(partition="0", range_from=text(12), range_to=text(18)),
     ]
-    (span,) = opened.resolve(Period(start=None, end=None), pages).spans
+    (span,) = opened.resolve(CapturePeriod(start=None, end=None), pages).spans
     assert (span.range_from, span.range_to) == (text(6), text(90))
     pieces = [(each.range_from, each.range_to) for each in opened.pieces(span, pages)]
     assert pieces[:2] == [(f"{text(6)}..{text(12)} cursor x", text(12)), (text(18), text(24))]
@@ -224,14 +224,14 @@ def test_an_api_of_days_is_asked_for_the_days_of_the_zone_each_once(zone: str) -
     days, asked = LocalDays(zone), DayRange(date(2026, 3, 25), date(2026, 4, 2))  # clocks in Amsterdam change
     opened = stream(window=window, zone=zone, as_of=datetime(2026, 6, 1, 12, tzinfo=UTC))
     start, end = days.instants(asked)
-    (span,) = opened.resolve(Period(start=start, end=end), ()).spans
+    (span,) = opened.resolve(CapturePeriod(start=start, end=end), ()).spans
     written = [opened._of_window(_place_of(piece).window) for piece in opened.pieces(span, ())]
     assert written == [{"from": f"{day}", "to": f"{day + timedelta(days=1)}"} for day in asked]
 
 
 @pytest.mark.parametrize("pages", [None, PageNumber(parameter="page"), Cursor(parameter="c", next="next")])
 def test_another_request_is_another_stream_and_how_it_is_made_is_not(pages: Any) -> None:
-    every = Period(start=None, end=None)
+    every = CapturePeriod(start=None, end=None)
 
     def identity(**changed: Any) -> str:
         return stream(**{"window": None, "pages": pages, **changed}).resolve(every, ()).stream

@@ -19,7 +19,7 @@ from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.capture.errors import BadAnswer
 from backfill_assets.capture.http.client import Answer, HttpSecrets, Request
 from backfill_assets.capture.http.stream import HttpStream
-from backfill_assets.capture.streams import Pace, Period, Span
+from backfill_assets.capture.streams import CapturePeriod, Pace, Span
 from backfill_assets.domain import Cursor, HttpApi, IdRange, PageNumber, TimeWindow
 
 Parameters = Mapping[str, Any]
@@ -47,14 +47,14 @@ class Capture:
         assert self.requests < _MOST, f"asked for {position} for ever"
         return Answer(status=200, headers={}, body=json.dumps(self._answer(request.parameters)).encode())
 
-    def run(self, period: Period | None = None) -> None:
+    def run(self, period: CapturePeriod | None = None) -> None:
         """One capture, in a process of its own."""
         api = HttpApi(url="https://api.example/v1", records="results", **self._declared)
         stream = HttpStream(
             api, secret=HttpSecrets(), event_time="at", as_of=datetime(2026, 1, 31, tzinfo=UTC), days=LocalDays()
         )
         stream._asking.ask = self.ask  # type: ignore[method-assign]
-        (span,) = stream.resolve(period or Period(start=None, end=None), ()).spans
+        (span,) = stream.resolve(period or CapturePeriod(start=None, end=None), ()).spans
         pieces = list(stream.pieces(span, self.captured))
         while pieces:
             piece = pieces.pop(0)
@@ -128,7 +128,9 @@ def test_every_record_behind_an_id_is_captured_once_or_its_page_is_refused(
 ) -> None:
     records = records_of(ids)
     window = TimeWindow(start="from", end="to", of="at") if has_window else None
-    period = Period(start=datetime(2026, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC)) if window else None
+    period = (
+        CapturePeriod(start=datetime(2026, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC)) if window else None
+    )
     pages = replace(BY_ID, inclusive=inclusive)
     answer = behind(records, page, inclusive=inclusive)
     found = Capture(tmp_path_factory.mktemp("pages"), answer, pages=pages, window=window)
@@ -245,7 +247,9 @@ def test_pages_without_records_are_gone_through_and_the_last_one_may_have_its_ow
     tmp_path: Path, pages: Mapping[str, tuple[Sequence[int], object]], numbers: Sequence[int], has_window: bool
 ) -> None:
     window = TimeWindow(start="from", end="to", of="at") if has_window else None
-    period = Period(start=datetime(2026, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC)) if window else None
+    period = (
+        CapturePeriod(start=datetime(2026, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC)) if window else None
+    )
     found = Capture(tmp_path, by_cursor(pages), pages=BY_CURSOR, window=window)
     found.run(period)
     assert [each["n"] for each in found.records] == numbers

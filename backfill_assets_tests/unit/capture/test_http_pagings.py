@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import BadAnswer, NoStream
 from backfill_assets.capture.http.client import HttpSecrets
-from backfill_assets.capture.streams import Period
+from backfill_assets.capture.streams import CapturePeriod
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import Cursor, HttpApi, IdRange, InBody, InHeader, LinkHeader, NextUrl, Offset, PageNumber
 from backfill_assets_tests.support.advice import has_code
@@ -208,7 +208,9 @@ def test_what_is_captured_is_what_an_api_has_whatever_happens_on_the_way(
         **{**shape.declared, "empty": (404, 204) if has_window else shape.declared.get("empty", ())},
     )
     capture = AnyCapture(tmp_path_factory.mktemp("pages"), declared)
-    period = Period(start=FIRST, end=FIRST + timedelta(days=4)) if has_window else Period(start=None, end=None)
+    period = (
+        CapturePeriod(start=FIRST, end=FIRST + timedelta(days=4)) if has_window else CapturePeriod(start=None, end=None)
+    )
     had = {each["id"] for each in records}
     for kill in kills:
         capture.run(period, stops_after=kill)
@@ -387,7 +389,7 @@ def test_a_window_may_have_no_events_by_status_and_is_not_asked_for_again(api: A
         return (Said(status=404, document={"detail": "none"}), Said(status=204), named(results=[record(day)]))[day % 3]
 
     found = captured(api, tmp_path, answer, window=WINDOW, empty=(404, 204))
-    period = Period(start=FIRST, end=FIRST + timedelta(days=6))
+    period = CapturePeriod(start=FIRST, end=FIRST + timedelta(days=6))
     assert (found.run(period), found.run(period), len(api.asked)) == (2, 0, 6)
 
 
@@ -425,7 +427,11 @@ def test_a_status_that_may_be_an_end_is_refused_with_what_would_declare_it(
     found = captured(api, tmp_path, answers, **declared)
     has_window = "window" in declared
     with pytest.raises((BadAnswer, NoStream), match=said):
-        found.run(Period(start=FIRST, end=FIRST + timedelta(days=1)) if has_window else Period(start=None, end=None))
+        found.run(
+            CapturePeriod(start=FIRST, end=FIRST + timedelta(days=1))
+            if has_window
+            else CapturePeriod(start=None, end=None)
+        )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.calendar.partitions import DayRange
-from backfill_assets.capture.streams import Period
+from backfill_assets.capture.streams import CapturePeriod
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.domain import (
@@ -60,7 +60,7 @@ def test_a_search_is_a_post_whose_body_has_the_window_the_page_and_numbers_as_nu
         window=TimeWindow(start=InBody("range.start"), end=InHeader("X-Until"), of="at", form="seconds"),
         parameters={"tag": ("a", "b")},
     )
-    assert found.run(Period(start=FIRST, end=FIRST + timedelta(days=1))) == 2
+    assert found.run(CapturePeriod(start=FIRST, end=FIRST + timedelta(days=1))) == 2
     start = int(FIRST.timestamp())
     assert [each.document for each in api.asked] == [
         {"query": {"kind": "sale", "rate": 1.5}, "page": {"from": n, "size": 1}, "range": {"start": start}}
@@ -90,9 +90,9 @@ def test_records_that_a_clock_beside_theirs_puts_elsewhere_are_captured_with_an_
 
     window = replace(WINDOW, overlap=timedelta(minutes=1))
     found = captured(api, tmp_path, answer, window=window)
-    found.run(Period(start=FIRST, end=FIRST + timedelta(days=1)))
+    found.run(CapturePeriod(start=FIRST, end=FIRST + timedelta(days=1)))
     assert {each["id"] for each in found.records} >= {0, 1, 2, 3}
-    found.run(Period(start=FIRST, end=FIRST + timedelta(days=2)))
+    found.run(CapturePeriod(start=FIRST, end=FIRST + timedelta(days=2)))
     assert {each["id"] for each in found.records} == set(range(7))
 
 
@@ -111,7 +111,7 @@ def test_an_overlap_of_days_is_one_of_the_calendar(api: AnyApi, tmp_path: Path, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(support, "NOW", datetime(2027, 1, 1, tzinfo=UTC))
         capture = AnyCapture(tmp_path, declared, zone="Europe/Amsterdam")
-        capture.run(Period(start=first.astimezone(UTC), end=following.astimezone(UTC)))
+        capture.run(CapturePeriod(start=first.astimezone(UTC), end=following.astimezone(UTC)))
     (asked,) = api.asked
     whole = datetime.fromisoformat(day).date()
     assert asked.parameters == {"from": f"{whole - timedelta(days=1)}", "to": f"{whole + timedelta(days=2)}"}
@@ -141,14 +141,14 @@ def test_instants_are_written_as_an_api_reads_them(
     window = replace(WINDOW, form=form)
     capture = AnyCapture(tmp_path, HttpApi(url=f"{api.url}/v1", records="results", window=window), zone=zone)
     first = LocalDays(zone).instants(DayRange(date(2026, 1, 1), date(2026, 1, 3))) if window.is_of_days else None
-    capture.run(Period(start=first[0] if first else FIRST, end=first[1] if first else FIRST + timedelta(days=2)))
+    capture.run(CapturePeriod(start=first[0] if first else FIRST, end=first[1] if first else FIRST + timedelta(days=2)))
     assert [(each.parameters["from"], each.parameters["to"]) for each in api.asked] == asked
 
 
 def test_a_period_may_be_in_one_text(api: AnyApi, tmp_path: Path) -> None:
     window = TimeWindow(start="$filter", both="at ge {start} and at lt {end}", of="at")
     found = captured(api, tmp_path, lambda _: named(results=[]), window=window)
-    found.run(Period(start=FIRST, end=FIRST + timedelta(days=1)))
+    found.run(CapturePeriod(start=FIRST, end=FIRST + timedelta(days=1)))
     assert [each.parameters for each in api.asked] == [
         {"$filter": "at ge 2026-01-01T00:00:00Z and at lt 2026-01-02T00:00:00Z"}
     ]

@@ -18,10 +18,10 @@ from pyiceberg.types import LongType
 from backfill_assets.capture.errors import CannotBeCaptured, VersionGone
 from backfill_assets.capture.lake_tables.declaration import IcebergTable
 from backfill_assets.capture.lake_tables.iceberg import IcebergStream
-from backfill_assets.capture.streams import SCAN, Captured, Pace, Period
+from backfill_assets.capture.streams import SCAN, Captured, CapturePeriod, Pace
 from backfill_assets_tests.support.iceberg_by_hand import POSITIONS, with_deletes
 
-NOW = Period(start=None, end=None)
+NOW = CapturePeriod(start=None, end=None)
 COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 Rows = list[dict[str, Any]]
 

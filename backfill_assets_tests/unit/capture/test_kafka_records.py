@@ -21,7 +21,7 @@ from backfill_assets.capture.kafka.declaration import KafkaTopic
 from backfill_assets.capture.kafka.stream import _PINNED, KafkaStream
 from backfill_assets.capture.schemas.declaration import SchemaFolder
 from backfill_assets.capture.schemas.registry import value_reader
-from backfill_assets.capture.streams import Captured, Operated, Period
+from backfill_assets.capture.streams import Captured, CapturePeriod, Operated
 from backfill_assets.domain import Epoch, Operations, SourceTable, daily
 from backfill_assets.domain.source_files import FileName
 from backfill_assets.report.command_line import explained
@@ -90,10 +90,12 @@ def test_a_value_of_several_objects_counts_as_so_many_records_that_are_rejected(
     assert found[-1]["tags"] == [{"a": 1}, {"b": 2}]
 
 
-@pytest.mark.parametrize("period", [Period(start=None, end=None), Period(start=NOON, end=NOON + timedelta(days=1))])
+@pytest.mark.parametrize(
+    "period", [CapturePeriod(start=None, end=None), CapturePeriod(start=NOON, end=NOON + timedelta(days=1))]
+)
 @pytest.mark.parametrize(("captured", "high"), [("0", 50), ("scan-1-0", 50), ("1", 60)])
 def test_a_partition_that_ends_before_what_was_captured_of_it_has_given_its_offsets_to_other_records(
-    monkeypatch: pytest.MonkeyPatch, period: Period, captured: str, high: int
+    monkeypatch: pytest.MonkeyPatch, period: CapturePeriod, captured: str, high: int
 ) -> None:
     topic = KafkaTopic(topic="orders", servers="broker-1:9092")
     settings = {"cleanup.policy": "delete", "retention.ms": "-1", "message.timestamp.type": "CreateTime"}

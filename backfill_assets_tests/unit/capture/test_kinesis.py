@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from backfill_assets.capture.errors import RangeExpired
 from backfill_assets.capture.kinesis.client import KinesisClient, Record, Shard, Stream
 from backfill_assets.capture.kinesis.stream import KinesisCapture, lines_of
-from backfill_assets.capture.streams import Captured, Period
+from backfill_assets.capture.streams import Captured, CapturePeriod
 from backfill_assets.domain import KinesisStream
 
-ON = Period(start=None, end=None)
+ON = CapturePeriod(start=None, end=None)
 
 
 def captured_to(position: str) -> tuple[Captured, ...]:

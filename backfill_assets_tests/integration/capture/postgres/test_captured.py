@@ -23,7 +23,7 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.errors import ChangesUnreadable, StreamFailed
 from backfill_assets.capture.postgres.changes import lsn_number, lsn_text
 from backfill_assets.capture.postgres.stream import BEGINNING, PostgresStream
-from backfill_assets.capture.streams import Pace, Period, Span
+from backfill_assets.capture.streams import CapturePeriod, Pace, Span
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.domain import PostgresTable, SourceTable
 from backfill_assets.report.captured import CaptureReport
@@ -213,7 +213,7 @@ def test_the_same_range_is_the_same_bytes_until_the_slot_gives_it_up(shop_of: Sh
         declared, secret={"password": PASSWORD}, key=("sale_id",), columns=shop.source().file_columns
     )
     try:
-        (snapshot,) = stream.pieces(stream.resolve(Period(start=None, end=None, is_whole=True), ()).spans[0], ())
+        (snapshot,) = stream.pieces(stream.resolve(CapturePeriod(start=None, end=None, is_whole=True), ()).spans[0], ())
         begin = stream.write(snapshot, tmp_path / "snapshot", Pace()).range_to
         assert begin is not None
         stream.recorded(Span(partition="wal", range_from=BEGINNING, range_to=begin))
@@ -303,7 +303,7 @@ def test_the_declaration_of_the_page_captures_a_table(server: SourceDatabase, sh
     here = replace(orders.capture, host="127.0.0.1", port=server.port, database=shop.database, settings={})
     stream = PostgresStream(here, secret={"password": PASSWORD}, key=orders.key, columns=orders.file_columns)
     try:
-        (span,) = stream.resolve(Period(start=None, end=None, is_whole=True), ()).spans
+        (span,) = stream.resolve(CapturePeriod(start=None, end=None, is_whole=True), ()).spans
         (piece,) = stream.pieces(span, ())
         assert stream.write(piece, tmp_path / "orders", Pace()).records == 5
     finally:
