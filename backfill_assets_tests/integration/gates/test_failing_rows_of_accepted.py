@@ -103,6 +103,7 @@ def test_gates_are_asked_together_of_the_rows_of_each_run(opens: Opens, monkeypa
     assert found(checked, "is_itself") == []
 
 
+@pytest.mark.long
 def test_rows_whose_inputs_are_gone_cannot_be_measured_with_a_gate_on_them_and_that_is_said(opens: Opens) -> None:
     kit = opens(failing("as_ordered", sql=as_ordered()), is_itself)
     with kit.ws.ledger.read() as tx:

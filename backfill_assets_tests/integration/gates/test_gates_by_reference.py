@@ -319,6 +319,7 @@ def test_an_entry_that_says_nothing_clear_is_named_with_its_file_and_line_when_a
     assert refused.value.message.startswith(f"{file}: {said}")
 
 
+@pytest.mark.long
 def test_an_entry_that_became_unclear_after_the_plan_is_named_by_its_file_when_the_gates_are_measured(
     opens: Opens, tmp_path: Path
 ) -> None:
@@ -397,6 +398,7 @@ def test_a_reference_without_an_entry_of_a_partition_says_that_nothing_was_measu
     assert f"3 days passed, where nothing was measured: {gate.references[0]} has no entry for them" in shown
 
 
+@pytest.mark.long
 def test_a_run_that_its_reference_blocks_is_measured_again_when_that_is_corrected(opens: Opens, tmp_path: Path) -> None:
     gate = totals("control_totals", every_partition=False)
     document = "version: a\ntotals:\n  - {day: 2026-01-03, rows: 4}\n"

@@ -103,6 +103,7 @@ def test_a_set_killed_between_its_tables_is_completed_by_recover(late: Shop) -> 
     assert audit(late.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_set_is_completed_by_its_name_although_a_swap_of_it_was_stopped(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     with suppress(Stopped):
@@ -314,6 +315,7 @@ def test_the_versions_of_a_set_are_those_of_the_whole_set(late: Shop) -> None:
     assert set(operations.set_versions(late.ws, set_id)) == {RECENT, TOTALS}
 
 
+@pytest.mark.long
 def test_history_undoes_a_run_of_a_set_with_its_set(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     operations.publish_set(late.ws, set_id, by="ben")
@@ -368,6 +370,7 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
     edited.ws.close()
 
 
+@pytest.mark.long
 def test_what_a_set_has_brought_in_is_read_at_once_and_agrees_with_its_publications(late: Shop) -> None:
     planned = planned_set(late)
     set_id = ready_set(late, planned)
