@@ -35,12 +35,12 @@ from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     WHAT_LANDED,
     CauseKind,
-    Kind,
     Limits,
     Mode,
     PinnedInput,
     PinnedPartition,
     RunCause,
+    RunPurpose,
 )
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
@@ -131,7 +131,7 @@ def template(ws: Workspace, name: str) -> Manifest:
     table = ws.domain.tables[name]
     common: dict[str, Any] = {
         "run_id": "",
-        "kind": Kind.RESTATEMENT,
+        "kind": RunPurpose.RESTATEMENT,
         "mode": Mode.BACKFILL,
         "reason": "a day came late",
         "requested_by": "ana",
@@ -159,7 +159,7 @@ def template(ws: Workspace, name: str) -> Manifest:
         )
     code = ws.code.of(table, LOAD_VERSION)
     return Manifest(
-        **{**common, "kind": Kind.LIVE, "mode": Mode.LIVE},
+        **{**common, "kind": RunPurpose.LIVE, "mode": Mode.LIVE},
         cause=WHAT_LANDED,
         transform=LOAD,
         transform_version=LOAD_VERSION,

@@ -26,9 +26,9 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.versions import month_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest, configuration_of
-from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest_parts import Limits, Mode, PinnedInput, PinnedPartition, RunPurpose
 from backfill_assets.planning.safeguards import USUAL_POLICY
-from backfill_assets.planning.state import Basis, BasisInput
+from backfill_assets.planning.state import ComputedFrom, ComputedFromInput
 
 FIRST = date(2014, 1, 1)
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -56,7 +56,7 @@ class World:
     size: Size
     graph: Graph
     built: Mapping[str, Sequence[date]]
-    bases: Mapping[str, Sequence[Basis]]
+    bases: Mapping[str, Sequence[ComputedFrom]]
     digests: Mapping[str, Mapping[date, str]]
 
     @property
@@ -103,12 +103,12 @@ def name_of(layer: int, place: int) -> str:
 
 def bases_of(
     size: Size, graph: Graph, node: TableNode, days: Sequence[date], digests: Mapping[str, Mapping[date, str]]
-) -> Iterator[Basis]:
+) -> Iterator[ComputedFrom]:
     """The bases of the days: runs of equal length."""
     length = -(-len(days) // size.runs_per_table)
     for number, start in enumerate(range(0, len(days), length)):
         some = tuple(days[start : start + length])
-        yield Basis(
+        yield ComputedFrom(
             run_id=f"{node.name.partition('.')[2]}-{number:03d}",
             partitions=some,
             transform="sums",
@@ -117,7 +117,7 @@ def bases_of(
             configuration=configuration_of(node),
             references=(),
             inputs=tuple(
-                BasisInput(
+                ComputedFromInput(
                     edge=edge,
                     digests={day: digests[edge.table][day] for day in graph.needed(edge, node, some)},
                 )
@@ -185,11 +185,11 @@ def filled_ledger(world: World, path: Path) -> Iterator[tuple[Ledger, str]]:
         ledger.close()
 
 
-def manifest_of(table: str, grain: Grain, basis: Basis) -> Manifest:
+def manifest_of(table: str, grain: Grain, basis: ComputedFrom) -> Manifest:
     """The manifest that a basis is read from."""
     return Manifest(
         run_id=basis.run_id,
-        kind=Kind.BACKFILL,
+        kind=RunPurpose.BACKFILL,
         mode=Mode.BACKFILL,
         reason="benchmark",
         requested_by="ana",

@@ -26,9 +26,9 @@ from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.request import PlanRequest, Terms, propose
+from backfill_assets.planning.request import PlanRequest, TableSpec, propose
 from backfill_assets.planning.safeguards import USUAL_POLICY
-from backfill_assets.planning.state import Basis
+from backfill_assets.planning.state import ComputedFrom
 from backfill_assets.staleness.decide import CurrentState, Staleness, find_stale
 
 
@@ -172,7 +172,7 @@ def planned(world: World, table: str, state: LedgerState) -> Any:
     """The plan to build all days of a table again."""
     days = world.built[table]
     request = PlanRequest(table=table, days=DayRange.inclusive(days[0], days[-1]), reason="benchmark", by="ana")
-    terms = Terms(
+    terms = TableSpec(
         domain="made_up",
         partition_column="day",
         transform="sums",
@@ -191,11 +191,11 @@ def planned(world: World, table: str, state: LedgerState) -> Any:
 
 def stale(
     world: World,
-    bases: Mapping[str, Sequence[Basis]],
+    bases: Mapping[str, Sequence[ComputedFrom]],
     digests: Mapping[str, Mapping[date, str]],
     *,
     code: str = CODE,
-    earlier: Callable[[str, Collection[date]], Iterable[Basis]] = lambda _table, _partitions: (),
+    earlier: Callable[[str, Collection[date]], Iterable[ComputedFrom]] = lambda _table, _partitions: (),
 ) -> Sequence[Staleness]:
     """What is stale in all tables."""
     return [

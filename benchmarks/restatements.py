@@ -14,7 +14,7 @@ from backfill_assets.application.parts import Part
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates import evaluate
 from backfill_assets.domain import TransformContext
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Mode, RunPurpose
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
@@ -171,7 +171,7 @@ def bare(
     with watch.on(what):
         ctx = TransformContext(
             run_id="bare",
-            kind=Kind.RESTATEMENT,
+            kind=RunPurpose.RESTATEMENT,
             mode=Mode.BACKFILL,
             transform_version=version,
             output=days,

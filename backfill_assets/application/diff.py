@@ -17,7 +17,7 @@ from backfill_assets.application.shadow import resolve
 from backfill_assets.calendar.partitions import DayRange, partitions_over
 from backfill_assets.candidates.compare import (
     ComparedSides,
-    Wanted,
+    RowSelection,
     WhyNotCompared,
     compared_groups,
     keys_in,
@@ -58,7 +58,7 @@ _ROW_GROUP = 64_000
 """How many rows a row group of a written Parquet file has."""
 
 
-def wanted_rows(kind: str | None = None, columns: Sequence[str] = (), where: str = "") -> Wanted:
+def wanted_rows(kind: str | None = None, columns: Sequence[str] = (), where: str = "") -> RowSelection:
     """The rows that are asked for.
 
     Args:
@@ -67,13 +67,13 @@ def wanted_rows(kind: str | None = None, columns: Sequence[str] = (), where: str
         where: A condition in DuckDB's SQL that a row fulfils before or after.
     """
     kinds = tuple(each for each in DIFFERENT if kind in (None, each))
-    return Wanted(kinds=kinds, columns=tuple(dict.fromkeys(columns)), where=where)
+    return RowSelection(kinds=kinds, columns=tuple(dict.fromkeys(columns)), where=where)
 
 
 def diff_of(
     ws: Workspace,
     name: str,
-    wanted: Wanted,
+    wanted: RowSelection,
     *,
     table: str | None = None,
     to: Path | None = None,
@@ -163,7 +163,7 @@ def diff_of_states(
     table: str,
     before: str,
     after: str,
-    wanted: Wanted,
+    wanted: RowSelection,
     *,
     days: DayRange | None = None,
     to: Path | None = None,
@@ -225,7 +225,7 @@ _VERSION = re.compile("v[0-9]{1,9}")
 
 
 def _with_tables(
-    document: DiffDocument, compared: Sequence[ComparedSides], wanted: Wanted, to: Path | None, *, replaces: bool
+    document: DiffDocument, compared: Sequence[ComparedSides], wanted: RowSelection, to: Path | None, *, replaces: bool
 ) -> DiffDocument:
     for each in compared:
         require_columns(each.sides.table.name, shape_of_rows(each.sides.table).values, wanted.columns)
@@ -255,7 +255,7 @@ def _file_of(to: Path, table: Table, *, is_alone: bool) -> Path:
     return to if is_alone else to.with_name(f"{to.stem}.{table.name}{to.suffix}")
 
 
-def _written(write: Write, compared: ComparedSides, wanted: Wanted, part: Path, file: Path) -> TableDiff:
+def _written(write: Write, compared: ComparedSides, wanted: RowSelection, part: Path, file: Path) -> TableDiff:
     """Writes the rows of one table."""
     table, total, rows = compared.sides.table, KeyCount(), 0
     shape = shape_of_rows(table, wanted)

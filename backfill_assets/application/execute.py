@@ -16,8 +16,14 @@ from typing import assert_never
 from backfill_assets.application.parts import Part, part_of, stages
 from backfill_assets.application.sensor_work import is_approved_by_a_person
 from backfill_assets.application.work_log import WorkLog
-from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
-from backfill_assets.candidates.stage import Staging, stage_chunk, stage_expiry, staging
+from backfill_assets.candidates.evaluate import (
+    Evaluated,
+    GateEvaluation,
+    gate_evaluation,
+    measure_candidate,
+    prove_window,
+)
+from backfill_assets.candidates.stage import StagingSession, stage_chunk, stage_expiry, staging
 from backfill_assets.core.people import LIVE, PUBLISHER, require_person
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.ledger.findings import GateResult
@@ -108,7 +114,7 @@ def _execute(
     ws: Workspace,
     run_id: str,
     stage: Stage,
-    work: Staging | Gating | None,
+    work: StagingSession | GateEvaluation | None,
     done: Executed,
     *,
     actor: str,
@@ -116,16 +122,16 @@ def _execute(
 ) -> None:
     match stage:
         case Compute():
-            assert isinstance(work, Staging)
+            assert isinstance(work, StagingSession)
             stage_chunk(work, stage)
         case Expire():
-            assert isinstance(work, Staging)
+            assert isinstance(work, StagingSession)
             stage_expiry(work)
         case Measure():
-            assert isinstance(work, Gating)
+            assert isinstance(work, GateEvaluation)
             measure_candidate(work, stage)
         case Prove():
-            assert isinstance(work, Gating)
+            assert isinstance(work, GateEvaluation)
             prove_window(work, stage)
         case Hold():
             # Whether the time is over was asked of the ledger when the phase began, in its transaction.
@@ -146,7 +152,7 @@ def _execute(
 @contextmanager
 def _opened(
     ws: Workspace, run_id: str, part: Part, done: Executed, *, actor: str, listener: Listener
-) -> Iterator[Staging | Gating | None]:
+) -> Iterator[StagingSession | GateEvaluation | None]:
     """The context of a part while it is executed; its results are recorded when it ends without an error."""
     match part:
         case Part.STAGE:
@@ -155,7 +161,7 @@ def _opened(
             with ws.ledger.read() as tx:
                 done.staged = tx.candidates.of_run(run_id)
         case Part.GATE:
-            with gating(ws, run_id, actor=actor, listener=listener) as gates:
+            with gate_evaluation(ws, run_id, actor=actor, listener=listener) as gates:
                 yield gates
             done.evaluated = gates.evaluated
         case Part.PUBLISH:

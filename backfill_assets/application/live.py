@@ -31,7 +31,7 @@ from backfill_assets.ledger.states import UNFINISHED, UNPUBLISHED, RunState
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import complete_partitions, lacking, lacks
-from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
+from backfill_assets.planning.manifest_parts import WHAT_LANDED, Mode, RunPurpose
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.frozen import frozen_words, waits_for_words
@@ -192,7 +192,7 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
             partitions=newest,
             reason=found.reason,
             by=LIVE,
-            kind=Kind.LIVE,
+            kind=RunPurpose.LIVE,
             mode=Mode.LIVE,
         )
         plan = propose(

@@ -27,7 +27,7 @@ from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, NOT_BY_KIND, Kind, Mode
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, NOT_BY_KIND, Mode, RunPurpose
 from backfill_assets.planning.request import (
     Plan,
     PlanRequest,
@@ -91,7 +91,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
     """The plan of a run with whole windows; nothing is written."""
     table = ws.domain.derived_table(request.table, days=request.days)
     repair = Repair(request=request)
-    if request.kind is Kind.REPAIR:
+    if request.kind is RunPurpose.REPAIR:
         with ws.ledger.read() as tx:
             repair = repair_of(ws, tx, table, request, as_of)
         request = repair.request
@@ -99,7 +99,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
         raise NotOneOf(what="the mode of a plan", value=request.mode, known=sorted(PLANNED_BY_HAND))
     if request.kind in NOT_BY_KIND:
         # A LIVE run may be published by policy alone, and an expiry has no rows, so that neither can be requested.
-        raise NotOneOf(what="the kind of a plan", value=request.kind, known=sorted({*Kind} - NOT_BY_KIND))
+        raise NotOneOf(what="the kind of a plan", value=request.kind, known=sorted({*RunPurpose} - NOT_BY_KIND))
     release = table.release(request.transform_version)
     require_follows(ws.lake, ws.ledger, table)
     require_inputs_follow(ws.lake, ws.ledger, table)
@@ -195,7 +195,7 @@ def plan_table(
 
 def _repairs_lost(ws: Workspace, request: PlanRequest) -> bool:
     """True if a repair is requested for lost files, which are put back at once."""
-    if request.kind is not Kind.REPAIR:
+    if request.kind is not RunPurpose.REPAIR:
         return False
     table = ws.domain.derived_table(request.table, days=request.days)
     asked = output_of(replace(request, table=table.name), ws.graph, ws.now())

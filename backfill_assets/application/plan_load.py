@@ -20,7 +20,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, Kind, Mode
+from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, Mode, RunPurpose
 from backfill_assets.planning.request import PlanRequest, manifest_of, superseded
 from backfill_assets.requests.errors import Frozen
 from backfill_assets.transforms.schemas import business_schema, changes_for_readers, former_columns_of
@@ -136,7 +136,7 @@ def _load_manifest(
     span = DayRange(min(days), max(days))
     request = PlanRequest(table=table.name, days=span, reason=reason, by=by, mode=Mode.LIVE)
     node = TableNode(name=table.name, grain=Grain.DAILY, change=change)
-    kind = Kind.REPAIR if is_repair else Kind.LIVE
+    kind = RunPurpose.REPAIR if is_repair else RunPurpose.LIVE
     manifest = manifest_of(request, node, load_terms(ws, table), tuple(sorted(days)), kind, ws.now())
     return replace(
         manifest,

@@ -11,7 +11,7 @@ from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.request import Terms
+from backfill_assets.planning.request import TableSpec
 from backfill_assets.planning.stages import ProofTerms
 from backfill_assets.transforms.code import Code, keep
 from backfill_assets.transforms.schemas import changes_for_readers
@@ -21,7 +21,7 @@ _SOURCE_CHUNK = 100_000
 """A source table is built in one chunk: its landed files are read once, for all the days that they touch."""
 
 
-def load_terms(ws: Workspace, table: SourceTable) -> Terms:
+def load_terms(ws: Workspace, table: SourceTable) -> TableSpec:
     """The terms of a load of a source table, as declared now.
 
     Raises:
@@ -33,7 +33,7 @@ def load_terms(ws: Workspace, table: SourceTable) -> Terms:
     return _terms(ws, table, LOAD, LOAD_VERSION, Limits(chunk_partitions=_SOURCE_CHUNK))
 
 
-def terms_of(ws: Workspace, table: DerivedTable, version: str, *, computes: bool = True) -> Terms:
+def terms_of(ws: Workspace, table: DerivedTable, version: str, *, computes: bool = True) -> TableSpec:
     """The terms of a release of a table's transform, as declared now.
 
     Args:
@@ -60,10 +60,10 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str, *, computes: bool
     )
 
 
-def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Limits) -> Terms:
+def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Limits) -> TableSpec:
     code, of_gates = ws.code.of(table, version), gate_code(ws, table)
     name = table.version_of if isinstance(table, DerivedTable) else None
-    return Terms(
+    return TableSpec(
         domain=ws.domain.name,
         partition_column=table.partition.column,
         transform=transform,
@@ -82,7 +82,7 @@ def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Li
     )
 
 
-def present_terms(ws: Workspace, name: str) -> Terms:
+def present_terms(ws: Workspace, name: str) -> TableSpec:
     """The terms of the present release of a table."""
     table = ws.domain.derived_table(name)
     return terms_of(ws, table, table.version)

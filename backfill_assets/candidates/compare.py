@@ -395,7 +395,7 @@ MEMORY, THREADS = "256MiB", 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RowSelection:
     """The selection of rows that a reader asks for."""
 
     kinds: tuple[str, ...] = DIFFERENT  #: How their keys differ.
@@ -406,7 +406,7 @@ class Wanted:
     keys: pa.Table | None = field(default=None, compare=False)
 
 
-EVERY = Wanted()
+EVERY = RowSelection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,7 +435,7 @@ def keys_in(batch: pa.RecordBatch) -> Mapping[str, int]:
     return Counter(batch.filter(batch.column("is_first")).column("kind").to_pylist())
 
 
-def shape_of_rows(table: Table, wanted: Wanted = EVERY) -> Shape:
+def shape_of_rows(table: Table, wanted: RowSelection = EVERY) -> Shape:
     """The shape in which rows of a table are compared for a reader."""
     key = key_columns(table)
     values = [name for name in business_schema(table).fieldNames() if name not in key]
@@ -444,7 +444,7 @@ def shape_of_rows(table: Table, wanted: Wanted = EVERY) -> Shape:
 
 
 def compared_groups(
-    compared: ComparedSides, wanted: Wanted = EVERY, *, begin: date = date.min
+    compared: ComparedSides, wanted: RowSelection = EVERY, *, begin: date = date.min
 ) -> Iterator[ComparedGroup]:
     """The partitions of two sides in their order, to be compared group by group; each only until the next is taken.
 
@@ -559,7 +559,7 @@ def rows_asked_for(ws: Workspace, manifest: Manifest, sides: ComparedFiles) -> t
     column = sides.table.partition.column
     if column in asked.columns:
         sides = sides.of(set(typed.column(column).to_pylist()) & {*sides.staged, *sides.accepted})
-    found = _rows_of_keys(sides, Wanted(kinds=KINDS, keys=typed))
+    found = _rows_of_keys(sides, RowSelection(kinds=KINDS, keys=typed))
     first = manifest.partitions[0]
     return tuple(
         row
@@ -571,7 +571,7 @@ def rows_asked_for(ws: Workspace, manifest: Manifest, sides: ComparedFiles) -> t
     )
 
 
-def _rows_of_keys(sides: ComparedFiles, wanted: Wanted) -> Mapping[tuple[str | None, ...], Sequence[SampledRow]]:
+def _rows_of_keys(sides: ComparedFiles, wanted: RowSelection) -> Mapping[tuple[str | None, ...], Sequence[SampledRow]]:
     """The rows that have one of these keys, by the values of its columns as text."""
     assert wanted.keys is not None
     compared = ComparedSides(sides=sides, partitions=(), not_compared={}, what="this run")

@@ -38,7 +38,7 @@ from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.merge import Merge, Older
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
-from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput
+from backfill_assets.planning.manifest_parts import Mode, PinnedInput, RunPurpose
 from backfill_assets.planning.stages import Reads, continuing, output_days, reads_of
 from backfill_assets.transforms.apply import CHECK, apply_transform, called_transform, calls_python, with_lineage
 from backfill_assets.transforms.code import archived, what_changed
@@ -309,7 +309,7 @@ def derived_rows(
     partitions: Sequence[date],
     reads: Sequence[Reads],
     files: PinnedFiles,
-    state: State | None = None,
+    state: ContinuedSnapshot | None = None,
 ) -> DataFrame:
     """The rows of some output partitions, lineage included, from exactly these input files.
 
@@ -341,21 +341,21 @@ def derived_rows(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class ContinuedSnapshot:
     """The snapshot that a call continues, with its files; None for a cold start."""
 
     snapshot: date | None
     files: FileSet | None
 
 
-def pinned_state(manifest: Manifest, files: PinnedFiles, *, earlier: bool = False) -> State:
+def pinned_snapshot(manifest: Manifest, files: PinnedFiles, *, earlier: bool = False) -> ContinuedSnapshot:
     """The accepted snapshot that a run begins with, or the one before it."""
     pins = manifest.base.partitions if manifest.base else ()
     chosen = pins[:-1] if earlier else pins
     if not chosen:
-        return State(snapshot=None, files=None)
+        return ContinuedSnapshot(snapshot=None, files=None)
     snapshot = chosen[-1].partition
-    return State(snapshot=snapshot, files=files[MERGED_WITH][snapshot])
+    return ContinuedSnapshot(snapshot=snapshot, files=files[MERGED_WITH][snapshot])
 
 
 def returned_rows(
@@ -365,14 +365,14 @@ def returned_rows(
     partitions: Sequence[date],
     reads: Sequence[Reads],
     files: PinnedFiles,
-    state: State | None = None,
+    state: ContinuedSnapshot | None = None,
 ) -> DataFrame:
     """The rows or changes that the transform of a run returns for some output partitions; see `derived_rows`."""
     references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
     spark = ws.spark()
     own: dict[str, DataFrame] = {}
     if table.state is not None:
-        found = state or pinned_state(manifest, files)
+        found = state or pinned_snapshot(manifest, files)
         reads = continuing(manifest, ws.graph, partitions, found.snapshot)
         own = {table.state: rows_of(ws, table, [found.files] if found.files else [])}
     frames = own | {
@@ -536,7 +536,7 @@ def cannot_compute(ws: Workspace, table: DerivedTable) -> str | None:
     reads = reads_of(node, ws.graph, (partition,))
     ctx = TransformContext(
         run_id=CHECK,
-        kind=Kind.BACKFILL,
+        kind=RunPurpose.BACKFILL,
         mode=Mode.DRY_RUN,
         transform_version=table.version,
         output=output_days(table.partition.grain, (partition,)),

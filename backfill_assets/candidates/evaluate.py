@@ -29,17 +29,17 @@ from backfill_assets.candidates.compute import (
     MergedRows,
     PilotedRows,
     derived_rows,
-    pinned_state,
+    pinned_snapshot,
     require_same_code,
     returned_rows,
     unreadable_by,
 )
 from backfill_assets.candidates.expiring import all_removed, expiring
-from backfill_assets.candidates.failing_rows import Measuring, counted, examples, measuring_run
+from backfill_assets.candidates.failing_rows import GateQueries, counted, examples, measuring_run
 from backfill_assets.candidates.inputs import pinned_files, require_merged_with_present, require_read_as_staged
 from backfill_assets.candidates.rows import accepted_checksums, lost_partitions, recorded_checksums, rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
-from backfill_assets.candidates.usual import NOT_ASKED, AsUsual, BothSides, as_usual
+from backfill_assets.candidates.usual import NOT_ASKED, MeasuredSides, UsualMeasures, as_usual
 from backfill_assets.core.columns import differing_columns
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.grouped import grouped
@@ -75,7 +75,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.manifest import Manifest, node_of
-from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput
+from backfill_assets.planning.manifest_parts import Mode, PinnedInput, RunPurpose
 from backfill_assets.planning.stages import (
     Measure,
     Prove,
@@ -103,7 +103,7 @@ class Evaluated:
 
 
 @dataclass(kw_only=True)
-class Gating:
+class GateEvaluation:
     """One process that evaluates the gates of a run: what it has read, and what it has found so far."""
 
     ws: Workspace
@@ -119,8 +119,8 @@ class Gating:
     kept: tuple[GateResult, ...]
     found: Findings  #: What its stages have found so far, which the gates judge.
     sample: tuple[SampledRow, ...] = ()  #: Some rows that would change, before and after.
-    asked: Measuring | None = None  #: What the gates on rows that fail were asked of; None where there are none.
-    usual: AsUsual = NOT_ASKED  #: What was found of the usual.
+    asked: GateQueries | None = None  #: What the gates on rows that fail were asked of; None where there are none.
+    usual: UsualMeasures = NOT_ASKED  #: What was found of the usual.
     took_ms: dict[str, int] = field(default_factory=dict)  #: How long its stages took, by name.
     began: float = field(default_factory=time.monotonic)  #: When it began, by a clock that never goes back.
     evaluated: Evaluated | None = None
@@ -142,7 +142,7 @@ class Gating:
     @cached_property
     def lost(self) -> Mapping[date, PartitionVersion]:
         """The accepted versions whose files are gone or damaged: they are compared by what was recorded of them."""
-        repairs = self.manifest.kind is Kind.REPAIR
+        repairs = self.manifest.kind is RunPurpose.REPAIR
         return lost_partitions(self.ws, self.table, self.accepted, repairs=repairs)
 
     @cached_property
@@ -179,7 +179,9 @@ class Gating:
 
 
 @contextmanager
-def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Iterator[Gating]:
+def gate_evaluation(
+    ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener
+) -> Iterator[GateEvaluation]:
     """Takes a staged run to evaluate its gates; when the block ends, judges the measurements and records the results.
 
     Raises:
@@ -212,7 +214,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         candidates = tx.candidates.of_run(run_id)
         gates, kept = _still_valid(gates_of(table, manifest.change), candidates, tx.candidates.gate_results(run_id))
         accepted = tx.versions.accepted(manifest.table, manifest.partitions)
-        work = Gating(
+        work = GateEvaluation(
             ws=ws,
             manifest=manifest,
             table=table,
@@ -236,7 +238,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
     work.report(len(candidates), "every blocking gate passed" if work.evaluated.passed else "blocked")
 
 
-def measure_candidate(work: Gating, stage: Measure) -> None:
+def measure_candidate(work: GateEvaluation, stage: Measure) -> None:
     """Measures the staged rows, read back from their files, and compares them with the accepted ones.
 
     Accepted rows are read only of partitions whose checksums differ.
@@ -258,7 +260,7 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
     work.sample = (*_sample(work), *rows_asked_for(work.ws, work.manifest, work.sides))
 
 
-def _measured(work: Gating) -> Findings:
+def _measured(work: GateEvaluation) -> Findings:
     """Measures the staged rows and their files beside the accepted ones."""
     ws, table = work.ws, work.table
     breakdown = breakdown_of(table)
@@ -275,7 +277,7 @@ def _measured(work: Gating) -> Findings:
         after = {partition: each.cells for partition, each in found.items()}
         then = _accepted_cells(work, {partition: after[partition] for partition in equal}, before, breakdown)
         cells = break_down(then, after, breakdown, new=work.found.new)
-    both = BothSides(staged=found, accepted=work.accepted, cells=then)
+    both = MeasuredSides(staged=found, accepted=work.accepted, cells=then)
     work.usual = as_usual(ws, work.manifest, table, work.gates, both)
     found_so_far = Findings(
         new=work.found.new,
@@ -289,7 +291,7 @@ def _measured(work: Gating) -> Findings:
     return _beside_accepted(work, found_so_far)
 
 
-def _beside_accepted(work: Gating, found: Findings) -> Findings:
+def _beside_accepted(work: GateEvaluation, found: Findings) -> Findings:
     """With what is measured against the accepted rows that a change merges with or keeps."""
     return work.manifest.change.content(
         computed=lambda: found,
@@ -298,7 +300,7 @@ def _beside_accepted(work: Gating, found: Findings) -> Findings:
     )
 
 
-def _asked(work: Gating) -> Measuring | None:
+def _asked(work: GateEvaluation) -> GateQueries | None:
     """The rows that the gates on failing rows examine; None where the table declares no such gates."""
     gates = [gate for gate in work.gates if isinstance(gate, Failing)]
     # Rows of which the files are lost are known where the candidate has exactly them.
@@ -315,13 +317,15 @@ def _asked(work: Gating) -> Measuring | None:
     )
 
 
-def _as_recorded(work: Gating) -> set[date]:
+def _as_recorded(work: GateEvaluation) -> set[date]:
     """The lost partitions of which the candidate has exactly the rows that were recorded."""
     found = work.found.measured
     return {p for p, checksum in recorded_checksums(work.table, work.lost).items() if found[p].checksum == checksum}
 
 
-def _with_lost(work: Gating, measured: Mapping[date, Measured], equal: Collection[date]) -> Mapping[date, Measured]:
+def _with_lost(
+    work: GateEvaluation, measured: Mapping[date, Measured], equal: Collection[date]
+) -> Mapping[date, Measured]:
     """The measurements, with partitions whose accepted files are lost: of these only the recorded checksum and number
     of rows are known, so that every key counts as another one where the rows are not those that were recorded."""
     lost: dict[date, Measured] = {}
@@ -337,7 +341,7 @@ def _with_lost(work: Gating, measured: Mapping[date, Measured], equal: Collectio
     return {**measured, **lost}
 
 
-def _row_changes(work: Gating, breakdown: Breakdown, differing: Iterable[date]) -> tuple[RowChanges, ...]:
+def _row_changes(work: GateEvaluation, breakdown: Breakdown, differing: Iterable[date]) -> tuple[RowChanges, ...]:
     """The changes of the measure on which a table declares a tolerance; nothing where it declares none."""
     table = work.table
     if not isinstance(table, DerivedTable) or table.tolerance is None or work.found.new:
@@ -348,7 +352,7 @@ def _row_changes(work: Gating, breakdown: Breakdown, differing: Iterable[date]) 
     return row_changes(*work.sides.of(chosen).frames(), table, breakdown, table.tolerance)
 
 
-def _accepted_cells(work: Gating, equal: Cells, before: Mapping[date, str], breakdown: Breakdown) -> Cells:
+def _accepted_cells(work: GateEvaluation, equal: Cells, before: Mapping[date, str], breakdown: Breakdown) -> Cells:
     """The cells of the accepted rows: of equal partitions those of the candidate; of others those that were kept of
     their files, or else of their rows, which are read."""
     accepted = {p: version for p, version in work.accepted.items() if p not in equal and version.files.files}
@@ -375,7 +379,7 @@ def _accepted_cells(work: Gating, equal: Cells, before: Mapping[date, str], brea
     return {**known, **{partition: each.cells for partition, each in counted.items()}}
 
 
-def _measured_merge(work: Gating, merge: Merge) -> Mapping[date, MergedPartition]:
+def _measured_merge(work: GateEvaluation, merge: Merge) -> Mapping[date, MergedPartition]:
     """The changes of a run, computed once more and compared with what was staged, chunk by chunk."""
     ws, manifest, table = work.ws, work.manifest, work.ws.domain.derived_table(work.manifest.table)
     require_same_code(ws, manifest)
@@ -393,7 +397,7 @@ def _measured_merge(work: Gating, merge: Merge) -> Mapping[date, MergedPartition
     return found
 
 
-def _measured_pilot(work: Gating, scope: Scope) -> Mapping[date, PilotedPartition]:
+def _measured_pilot(work: GateEvaluation, scope: Scope) -> Mapping[date, PilotedPartition]:
     """The staged rows outside of the scope, compared with the pinned ones."""
     ws, manifest, table = work.ws, work.manifest, work.ws.domain.derived_table(work.manifest.table)
     with ws.ledger.read() as tx:
@@ -402,7 +406,7 @@ def _measured_pilot(work: Gating, scope: Scope) -> Mapping[date, PilotedPartitio
     return piloted.measured(work.staged_rows)
 
 
-def _state_again(work: Gating, table: DerivedTable, measured: Mapping[date, Measured]) -> StateAgain | None:
+def _state_again(work: GateEvaluation, table: DerivedTable, measured: Mapping[date, Measured]) -> StateAgain | None:
     """The first snapshot of a run once more, from one snapshot earlier than it began with."""
     ws, manifest = work.ws, work.manifest
     snapshot = starts_from(manifest)
@@ -411,14 +415,14 @@ def _state_again(work: Gating, table: DerivedTable, measured: Mapping[date, Meas
     require_same_code(ws, manifest)
     with ws.ledger.read() as tx:
         files = pinned_files(tx, manifest.run_id, manifest.pinned)
-    first, earlier = manifest.partitions[0], pinned_state(manifest, files, earlier=True)
+    first, earlier = manifest.partitions[0], pinned_snapshot(manifest, files, earlier=True)
     rows = derived_rows(ws, manifest, table, (first,), (), files, earlier)
     found = partition_checksums(rows, table.partition.column, business_schema(table)).get(first, NO_ROWS)
     staged = measured[first].checksum if first in measured else NO_ROWS
     return StateAgain(partition=first, snapshot=snapshot, earlier=earlier.snapshot, is_same=found == staged)
 
 
-def prove_window(work: Gating, stage: Prove) -> None:
+def prove_window(work: GateEvaluation, stage: Prove) -> None:
     """Recomputes partitions with another window, unless a proof of exactly these files is recorded already."""
     if not any(isinstance(gate, WarmUpProof) for gate in work.gates):
         return
@@ -430,7 +434,7 @@ def prove_window(work: Gating, stage: Prove) -> None:
         work.found = replace(work.found, proven=proven)
 
 
-def _record(work: Gating, *, actor: str) -> None:
+def _record(work: GateEvaluation, *, actor: str) -> None:
     """Judges the measurements and records the results in the table behind `validation/<name>` and in the ledger."""
     ws, manifest = work.ws, work.manifest
     evaluated = work.evaluated = _judged(work)
@@ -467,7 +471,7 @@ def _record(work: Gating, *, actor: str) -> None:
         )
 
 
-def _judged(work: Gating) -> Evaluated:
+def _judged(work: GateEvaluation) -> Evaluated:
     judged = (*judge(work.gates, work.candidates.values(), work.found), *work.kept)
     # These rows were accepted before, by the gates of then: what is declared since keeps no reader without them.
     known = _as_recorded(work)
@@ -481,7 +485,7 @@ def _judged(work: Gating) -> Evaluated:
     )
 
 
-def _failing(work: Gating, results: Sequence[GateResult]) -> tuple[FailingKey, ...]:
+def _failing(work: GateEvaluation, results: Sequence[GateResult]) -> tuple[FailingKey, ...]:
     """Keys of some rows that fail a gate of the table."""
     failed = grouped((each.gate, each.partition) for each in results if not each.passed)
     if not failed.keys() & {gate.name for gate in work.table.gates}:
@@ -496,7 +500,7 @@ def _failing(work: Gating, results: Sequence[GateResult]) -> tuple[FailingKey, .
     )
 
 
-def _compared(work: Gating) -> Sequence[CandidatePartition]:
+def _compared(work: GateEvaluation) -> Sequence[CandidatePartition]:
     """The candidate with its measurements, and the versions with which it was compared."""
     measured, accepted = work.found.measured, work.accepted
     return [
@@ -538,7 +542,7 @@ def _still_valid(
     return tuple(gate for gate in declared if gate not in proofs), kept
 
 
-def _sample(work: Gating) -> tuple[SampledRow, ...]:
+def _sample(work: GateEvaluation) -> tuple[SampledRow, ...]:
     """Rows that would change; of a first build some of its rows, because whoever approves that reads values too."""
     is_first = isinstance(work.table, DerivedTable) and not work.accepted and work.manifest.mode is not Mode.LIVE
     chosen = most_moved({p: found for p, found in work.found.measured.items() if is_first or p in work.accepted})

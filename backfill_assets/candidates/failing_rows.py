@@ -44,7 +44,7 @@ from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pinned:
+class PinnedGateReads:
     """The pinned inputs of a gate, and those that are missing."""
 
     reads: GateReads  #: What it reads, as it is recorded.
@@ -62,7 +62,7 @@ def pinned_by_gate(
     run_id: str = "",
     before: Mapping[str, Collection[str]] | None = None,
     references: Sequence[PinnedReference] = (),
-) -> Pinned:
+) -> PinnedGateReads:
     """Pins what a gate reads of other tables, and of its own around the partitions that are measured.
 
     Args:
@@ -89,7 +89,7 @@ def pinned_by_gate(
     known = {each.name for each in references}
     others = tuple(ws.references[name].pinned for name in gate.references if name not in known)
     reads = GateReads(run_id=run_id, gate=gate.name, inputs=tuple(inputs), references=others)
-    return Pinned(reads=reads, lacking=lacking)
+    return PinnedGateReads(reads=reads, lacking=lacking)
 
 
 def _pins(
@@ -148,7 +148,7 @@ def rows_read(ws: Workspace, reads: GateReads, declared: Sequence[GateInput]) ->
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measuring:
+class GateQueries:
     """The rows that a table's gates on failing rows examine."""
 
     ws: Workspace
@@ -160,7 +160,7 @@ class Measuring:
     inputs: Mapping[str, Callable[[], DataFrame]]  #: The inputs of the table, by argument, as its transform reads them.
     references: Sequence[PinnedReference] = ()  #: The versions of references that the rows were computed with.
     code: Mapping[str, str]  #: The digests of the code of gates that was agreed to.
-    pinned: Mapping[str, Pinned]  #: What each gate reads besides, by its name.
+    pinned: Mapping[str, PinnedGateReads]  #: What each gate reads besides, by its name.
     unread: Sequence[date] = ()  #: The partitions whose accepted rows are there and cannot be read.
 
     def lacking(self, gate: Failing) -> Mapping[date, tuple[str, tuple[date, ...]]]:
@@ -235,7 +235,7 @@ def measuring_run(
     candidate: Callable[[], DataFrame],
     accepted: Callable[[], DataFrame],
     unread: Sequence[date],
-) -> Measuring | None:
+) -> GateQueries | None:
     """The rows that the gates of a run examine; None without gates. Their other inputs are pinned now."""
     if not gates:
         return None
@@ -255,7 +255,7 @@ def measuring_run(
             )
             for gate in gates
         ]
-    return Measuring(
+    return GateQueries(
         ws=ws,
         table=table,
         gates=gates,
@@ -315,7 +315,7 @@ def _require_types(gate: Failing, table: Table, frames: Frames) -> None:
                 raise CodeBroken(code=gate_of(gate, table), problem=f"{wrong}: {mistake}")
 
 
-def counted(work: Measuring) -> Mapping[str, FailingRows]:
+def counted(work: GateQueries) -> Mapping[str, FailingRows]:
     """The number of rows that fail each gate, by partition.
 
     Raises:
@@ -332,7 +332,7 @@ def counted(work: Measuring) -> Mapping[str, FailingRows]:
     }
 
 
-def examples(work: Measuring, failed: Mapping[str, Iterable[date]]) -> tuple[FailingKey, ...]:
+def examples(work: GateQueries, failed: Mapping[str, Iterable[date]]) -> tuple[FailingKey, ...]:
     """Some rows of each gate that failed, by gate and partition.
 
     Args:
@@ -348,7 +348,7 @@ def examples(work: Measuring, failed: Mapping[str, Iterable[date]]) -> tuple[Fai
 
 
 @contextmanager
-def _named_errors(work: Measuring) -> Iterator[None]:
+def _named_errors(work: GateQueries) -> Iterator[None]:
     """Errors of functions that Spark calls with rows, as those of the gates that call functions of Python."""
     try:
         yield
@@ -361,7 +361,7 @@ def _named_errors(work: Measuring) -> Iterator[None]:
         raise _of_its_gate(work, error) from error
 
 
-def _of_its_gate(work: Measuring, error: PySparkException) -> Exception:
+def _of_its_gate(work: GateQueries, error: PySparkException) -> Exception:
     """An error of Spark as that of the gate that fails by itself, without the value that it names; else as it is.
 
     Of several gates in one query Spark does not say which has failed, so that each is asked alone.

@@ -13,7 +13,7 @@ from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
-from backfill_assets.planning.manifest_parts import Kind, PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, RunPurpose
 from backfill_assets.planning.next_steps import plan_again
 from backfill_assets.planning.stages import Reads
 
@@ -173,7 +173,7 @@ def replaced_since(tx: ReadTransaction, manifest: Manifest) -> Sequence[date]:
     if manifest.base is None or present is None:
         return ()
     then = {pin.partition: pin.version for pin in manifest.base.partitions}
-    if manifest.kind is Kind.REPAIR:
+    if manifest.kind is RunPurpose.REPAIR:
         # In place of a lost version, what it was made from is merged with, as long as that version is the accepted one.
         lost = {p for p, c in present.items() if c.run_id in manifest.supersedes and then.get(p, 0) < c.version}
         present = {p: claim for p, claim in present.items() if p not in lost}

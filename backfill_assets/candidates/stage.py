@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.calendar.partitions import Grain, count_of, describe
 from backfill_assets.candidates.compute import (
-    State,
+    ContinuedSnapshot,
     derived_rows,
     require_present_contract,
     require_same_code,
@@ -73,7 +73,7 @@ from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staging:
+class StagingSession:
     """One process that stages a run."""
 
     ws: Workspace
@@ -89,7 +89,7 @@ class Staging:
 
 
 @contextmanager
-def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Iterator[Staging]:
+def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Iterator[StagingSession]:
     """Takes a run to stage it; when the block ends, the run is ready for its gates.
 
     Chunks that an earlier attempt finished are kept: the same manifest gives the same rows.
@@ -139,7 +139,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
         if finished:
             staged = f"{count_of(len(finished), 'chunk')} of {len(chunks_of(manifest))} staged before"
             listener(_progress(manifest, 0, staged))
-        yield Staging(
+        yield StagingSession(
             ws=ws,
             manifest=manifest,
             table=table,
@@ -205,7 +205,7 @@ def _finished_chunks(ws: Workspace, manifest: Manifest, tx: ReadTransaction) -> 
     ]
 
 
-def stage_chunk(work: Staging, stage: Compute) -> None:
+def stage_chunk(work: StagingSession, stage: Compute) -> None:
     """Computes one chunk and stages its rows, at the pace that the manifest allows; a finished one is kept.
 
     Raises:
@@ -226,7 +226,7 @@ def _named(stage: Compute) -> str:
     return f"chunk {stage.chunk.number} of {stage.chunks}"
 
 
-def stage_expiry(work: Staging) -> None:
+def stage_expiry(work: StagingSession) -> None:
     """Stages that the snapshots of a run have no files; they were staged at once, or not yet."""
     manifest = work.manifest
     (chunk,) = chunks_of(manifest)
@@ -249,7 +249,7 @@ def stage_expiry(work: Staging) -> None:
     work.ws.reached(Point.STAGE_CHUNK_FINISHED)
 
 
-def _keep_pace(work: Staging, stage: Compute) -> None:
+def _keep_pace(work: StagingSession, stage: Compute) -> None:
     """Waits between two computed chunks, as the manifest's limits require."""
     if not work.written_rows:
         return
@@ -260,7 +260,7 @@ def _keep_pace(work: Staging, stage: Compute) -> None:
         work.ws.wait(pause_s)
 
 
-def _report(work: Staging, stage: Compute, sentence: str, *, done: bool = True) -> None:
+def _report(work: StagingSession, stage: Compute, sentence: str, *, done: bool = True) -> None:
     """Reports the progress of staging; chunks are computed in the order of their partitions."""
     partitions = stage.chunk.partitions
     before = sum(partition < partitions[0] for partition in work.manifest.partitions)
@@ -293,7 +293,7 @@ def _require_within_limits(manifest: Manifest, tx: ReadTransaction, tariff: Tari
             raise OverLimit(run_id=manifest.run_id, found=found, most=most, manifest=manifest)
 
 
-def _stage_rows(work: Staging, stage: Compute) -> int:
+def _stage_rows(work: StagingSession, stage: Compute) -> int:
     """Computes and stages the rows of one chunk; returns how many."""
     ws, manifest, table, chunk = work.ws, work.manifest, work.table, stage.chunk
     clock = processor_clock(ws.settings)
@@ -432,7 +432,7 @@ def _source_rows(
 
 
 def _derived_rows(
-    work: Staging, table: DerivedTable, stage: Compute
+    work: StagingSession, table: DerivedTable, stage: Compute
 ) -> tuple[DataFrame, Mapping[date, Provenance], int]:
     state = _state_before(work, stage.chunk) if table.state is not None else None
     frame = derived_rows(work.ws, work.manifest, table, stage.chunk.computed, stage.reads, work.inputs, state)
@@ -440,16 +440,18 @@ def _derived_rows(
     return frame, provenance, rows_read(stage.reads, work.inputs)
 
 
-def _state_before(work: Staging, chunk: Chunk) -> State | None:
+def _state_before(work: StagingSession, chunk: Chunk) -> ContinuedSnapshot | None:
     """The snapshot of the chunk before, as it was staged; None where the run begins with an accepted one, or none."""
     before = [partition for partition in work.manifest.partitions if partition < chunk.partitions[0]]
     if not before:
         return None
     with work.ws.ledger.read() as tx:
-        return State(snapshot=before[-1], files=tx.candidates.of_run(work.manifest.run_id)[before[-1]].files)
+        return ContinuedSnapshot(
+            snapshot=before[-1], files=tx.candidates.of_run(work.manifest.run_id)[before[-1]].files
+        )
 
 
-def _kept_snapshot(work: Staging, chunk: Chunk) -> CandidatePartition | None:
+def _kept_snapshot(work: StagingSession, chunk: Chunk) -> CandidatePartition | None:
     """The accepted snapshot of a chunk, if nothing but the state before it could have changed it, and that is equal to
     the accepted one: then this one is equal too, and is not computed."""
     manifest, partition = work.manifest, chunk.partitions[0]

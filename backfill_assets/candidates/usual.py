@@ -34,7 +34,7 @@ BEFORE = "accepted before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AsUsual:
+class UsualMeasures:
     """The results of the gates on the usual."""
 
     verdicts: Mapping[str, Mapping[date, Verdict]]  #: By gate and partition.
@@ -42,11 +42,11 @@ class AsUsual:
     reads: tuple[GateReads, ...]  #: The accepted versions that were compared with, by gate.
 
 
-NOT_ASKED = AsUsual(verdicts={}, points=(), reads=())
+NOT_ASKED = UsualMeasures(verdicts={}, points=(), reads=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BothSides:
+class MeasuredSides:
     """The measures of a run's partitions and of the accepted ones."""
 
     staged: Mapping[date, Measured]  #: The staged rows; partitions without rows are absent.
@@ -54,7 +54,9 @@ class BothSides:
     cells: Cells  #: The breakdown of these, where it is known.
 
 
-def as_usual(ws: Workspace, manifest: Manifest, table: Table, asked: Sequence[Gate], sides: BothSides) -> AsUsual:
+def as_usual(
+    ws: Workspace, manifest: Manifest, table: Table, asked: Sequence[Gate], sides: MeasuredSides
+) -> UsualMeasures:
     """Holds the partitions of a run against the accepted ones before them.
 
     Args:
@@ -97,7 +99,7 @@ def as_usual(ws: Workspace, manifest: Manifest, table: Table, asked: Sequence[Ga
         verdicts[gate.name] = found.verdicts
         points += found.points
     reads = tuple(_reads(manifest, gate, before[gate.name], claims) for gate in gates)
-    return AsUsual(verdicts=verdicts, points=tuple(points), reads=reads)
+    return UsualMeasures(verdicts=verdicts, points=tuple(points), reads=reads)
 
 
 def _reads(
@@ -179,13 +181,13 @@ def _far_groups(
     return found
 
 
-def _staged(gate: Usual, manifest: Manifest, sides: BothSides) -> Mapping[date, Amounts | None]:
+def _staged(gate: Usual, manifest: Manifest, sides: MeasuredSides) -> Mapping[date, Amounts | None]:
     nothing = Measured(partition=date.min)
     measured = {p: sides.staged.get(p, nothing) for p in manifest.partitions}
     return {p: amounts_of(gate, each.rows, each.cells) for p, each in measured.items()}
 
 
-def _accepted(gate: Usual, sides: BothSides) -> Mapping[date, Amounts]:
+def _accepted(gate: Usual, sides: MeasuredSides) -> Mapping[date, Amounts]:
     without_rows = {p: () for p, version in sides.accepted.items() if not version.rows}
     cells = {**sides.cells, **without_rows}
     return _known(

@@ -37,7 +37,7 @@ from backfill_assets.cli.answers import (
 from backfill_assets.cli.groups import GROUPS, PlainGroup
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.core.next_steps import Command
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Mode, RunPurpose
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class _Table(_Computed, _Over):
 
     table: TableName
     kind: Annotated[
-        Kind | None,
+        RunPurpose | None,
         typer.Option(case_sensitive=False, help="By default RESTATEMENT where rows would be replaced, else BACKFILL."),
     ] = None
     transform_version: Annotated[str | None, text(help="A registered version; the present one by default.")] = None

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.calendar.partitions import DayRange, Grain
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Mode, RunPurpose
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,7 +22,7 @@ class TransformContext:
     """The context of one call of a transform: no clock, no environment, nothing that differs for another run."""
 
     run_id: str  #: The run for which it is called.
-    kind: Kind  #: Why history is computed.
+    kind: RunPurpose  #: Why history is computed.
     mode: Mode  #: How the run may act.
     transform_version: str  #: The registered release that was called.
     #: The days from the first to the last output day of this call, half-open. Rows of other partitions than

@@ -92,14 +92,14 @@ class StateMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coded:
+class ListedColumn:
     """A column whose values are listed, so that moves between them are counted."""
 
     column: str
     values: tuple[str, ...]
 
 
-def coded_columns(table: Table, compared: Sequence[str]) -> tuple[Coded, ...]:
+def coded_columns(table: Table, compared: Sequence[str]) -> tuple[ListedColumn, ...]:
     """The columns of a table whose values its gates list, in the order of the gates, up to MOST_PAIRS.
 
     Args:
@@ -107,12 +107,12 @@ def coded_columns(table: Table, compared: Sequence[str]) -> tuple[Coded, ...]:
         compared: The columns that are compared, without those of the key.
     """
     listed = {gate.column: gate.values for gate in table.gates if isinstance(gate, AcceptedValues)}
-    found: list[Coded] = []
+    found: list[ListedColumn] = []
     pairs = 0
     for column, values in listed.items():
         pairs += (len(values) + 2) ** 2
         if column in compared and pairs <= MOST_PAIRS:
-            found.append(Coded(column=column, values=values))
+            found.append(ListedColumn(column=column, values=values))
     return tuple(found)
 
 

@@ -253,7 +253,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class UsualVerdicts:
     """The result for the tested partitions: a verdict for each, and the numbers behind them, which a report shows."""
 
     verdicts: Mapping[date, Verdict]
@@ -267,7 +267,7 @@ def judged(
     history: History,
     *,
     is_count: bool,
-) -> Judged:
+) -> UsualVerdicts:
     """Judges whether each tested partition is about as usual.
 
     Args:
@@ -307,7 +307,7 @@ def judged(
             points.append(point)
             found.setdefault(group, []).append(point)
         verdicts[partition] = _verdict(gate, points, sum(each in history.amounts for each in before))
-    return Judged(verdicts=verdicts, points=tuple(_shown(gate, found, history)))
+    return UsualVerdicts(verdicts=verdicts, points=tuple(_shown(gate, found, history)))
 
 
 @dataclass(slots=True, kw_only=True)

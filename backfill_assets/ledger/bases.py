@@ -37,7 +37,7 @@ from backfill_assets.ledger.states import ApprovalState, PublicationState, Versi
 from backfill_assets.ledger.versions import VersionReads, found_equal
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
+from backfill_assets.planning.state import UNKNOWN_DIGEST, ComputedFrom, ComputedFromInput
 
 StandsFor = dict[str, list[date]]
 """Accepted partitions of a table, by the run that stands for them."""
@@ -58,9 +58,9 @@ class ProvenanceIndex:
     """The bases of accepted partitions."""
 
     #: The last basis of every accepted partition, by table; each partition is in exactly one.
-    bases: Mapping[str, tuple[Basis, ...]]
+    bases: Mapping[str, tuple[ComputedFrom, ...]]
     #: The other bases of some partitions of a table, read as they are asked for, inside the transaction.
-    earlier: Callable[[str, Collection[date]], Iterator[Basis]]
+    earlier: Callable[[str, Collection[date]], Iterator[ComputedFrom]]
     #: The accepted file sets of the tables and of what they read, by table and partition.
     digests: Mapping[str, Mapping[date, str]]
 
@@ -206,7 +206,7 @@ class BasisReads(Queries):
         read = {each.edge.table for some in bases.values() for basis in some for each in basis.inputs}
         digests |= {table: self._accepted_now(table).digests for table in read - digests.keys()}
 
-        def earlier(table: str, partitions: Collection[date]) -> Iterator[Basis]:
+        def earlier(table: str, partitions: Collection[date]) -> Iterator[ComputedFrom]:
             others = before.get(table, {})
             pairs = [(partition, run) for partition in sorted(partitions) for run in others.get(partition, ())]
             yield from self._drawn_up(_by_run(pairs), accepted, accept)
@@ -223,7 +223,7 @@ class BasisReads(Queries):
         known = {partition for basis in agreed for partition in basis.partitions}
         return known == set(partitions) and all(_computed_by(basis) == computed for basis in agreed)
 
-    def of_run(self, run_id: str, partitions: Sequence[date]) -> Basis:
+    def of_run(self, run_id: str, partitions: Sequence[date]) -> ComputedFrom:
         """The bases of partitions of a run, whether they are visible to readers or not.
 
         Cost: one primary key lookup; the manifest is parsed without its pins.
@@ -308,7 +308,7 @@ class BasisReads(Queries):
 
     def _drawn_up(
         self, stands_for: Mapping[str, Sequence[date]], accepted: Mapping[str, Accepted], left: Collection[str]
-    ) -> Iterator[Basis]:
+    ) -> Iterator[ComputedFrom]:
         """The bases of some runs.
 
         Args:
@@ -317,7 +317,7 @@ class BasisReads(Queries):
         repaired: dict[str, Mapping[tuple[date, str], str]] = {}
         for batch in batches(stands_for, PAGE):
             chosen = select(manifests.c.run_id, manifests.c.digest, manifests.c.body)
-            bases: list[Basis] = []
+            bases: list[ComputedFrom] = []
             staged: list[Staged] = []
             for run_id, digest, body in self._columns(chosen.where(manifests.c.run_id.in_(batch))):
                 if sha256_text(body) != digest:
@@ -331,7 +331,9 @@ class BasisReads(Queries):
                 inputs = tuple(self._as_first_accepted(each, repaired) for each in basis.inputs)
                 yield replace(basis, inputs=inputs)
 
-    def _as_first_accepted(self, read: BasisInput, repaired: dict[str, Mapping[tuple[date, str], str]]) -> BasisInput:
+    def _as_first_accepted(
+        self, read: ComputedFromInput, repaired: dict[str, Mapping[tuple[date, str], str]]
+    ) -> ComputedFromInput:
         """An input with the digests of the files in which the rows were accepted that a repair put back in others."""
         table = read.edge.table
         if table not in repaired:
@@ -365,7 +367,7 @@ class BasisReads(Queries):
         return digests
 
 
-def _computed_by(basis: Basis) -> tuple[object, ...]:
+def _computed_by(basis: ComputedFrom) -> tuple[object, ...]:
     """The code, settings and references by which rows are computed, besides their inputs."""
     references = sorted((each.name, each.version, each.sha256) for each in basis.references)
     code = (basis.transform, basis.transform_version, basis.code_digest)
@@ -376,12 +378,14 @@ def _by_run(pairs: Iterable[tuple[date, str]]) -> StandsFor:
     return grouped((run_id, partition) for partition, run_id in pairs)
 
 
-def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accepted]) -> tuple[Basis, list[Staged]]:
+def _basis(
+    body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accepted]
+) -> tuple[ComputedFrom, list[Staged]]:
     document, pins = without_pins(body)
     transform = document["transform"]
     windows = document["configuration"].get("windows", {})
     staged: list[Staged] = []
-    basis = Basis(
+    basis = ComputedFrom(
         run_id=document["run_id"],
         partitions=partitions,
         transform=transform["name"],
@@ -402,19 +406,19 @@ def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accep
 
 def _input(
     pinned: Mapping[str, Any], window: AnyWindow, pins: Sequence[str], accepted: Accepted | None, staged: list[Staged]
-) -> BasisInput:
+) -> ComputedFromInput:
     """One input, with the digest of each partition that was read; candidates are noted, to be filled in."""
     table = pinned["table"]
     edge = TableInput(argument=pinned["argument"], table=table, window=window)
     if pinned["partitions"] == []:
-        return BasisInput(edge=edge, digests={})
+        return ComputedFromInput(edge=edge, digests={})
     text = pins[pinned["partitions"]]
     if accepted is not None and (same := accepted.same(text)) is not None:
-        return BasisInput(edge=edge, digests=same, within=accepted.digests)
+        return ComputedFromInput(edge=edge, digests=same, within=accepted.digests)
     day_of = date.fromisoformat
     parsed = json.loads(f"[{text}]")
     digests = {day_of(pin[0]): pin[2] for pin in parsed}
     staged += [
         Staged(digests=digests, partition=day_of(pin[0]), run_id=pin[3], table=table) for pin in parsed if len(pin) > 3
     ]
-    return BasisInput(edge=edge, digests=digests)
+    return ComputedFromInput(edge=edge, digests=digests)

@@ -25,7 +25,7 @@ from backfill_assets.ledger.states import (
     made_by,
 )
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.planning.manifest_parts import CauseKind, Mode, RunPurpose
 from backfill_assets.planning.safeguards import Policy
 from backfill_assets.planning.sets import SetManifest, is_set
 
@@ -64,7 +64,7 @@ class RunHeader:
     run_id: str
     request_id: str  #: What is approved, published and undone with it: a request of several runs, or the run itself.
     table: str
-    kind: Kind  #: As the manifest says.
+    kind: RunPurpose  #: As the manifest says.
     mode: Mode  #: As the manifest says.
     because: CauseKind  #: As the manifest says.
     first: date  #: Its first and last partition.

@@ -39,7 +39,7 @@ from backfill_assets.ledger.schema import (
 )
 from backfill_assets.ledger.states import ChunkState, RunState, may_follow
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode, PinnedReference
+from backfill_assets.planning.manifest_parts import CauseKind, Mode, PinnedReference, RunPurpose
 from backfill_assets.planning.stages import chunks_of
 
 
@@ -85,7 +85,7 @@ class RunReads(Queries):
 
     def expiries(self, run_ids: Iterable[str]) -> frozenset[str]:
         """Those of the runs that let snapshots expire. Cost: one primary key lookup per run."""
-        chosen = select(runs.c.run_id).where(runs.c.kind == Kind.EXPIRY)
+        chosen = select(runs.c.run_id).where(runs.c.kind == RunPurpose.EXPIRY)
         return frozenset(row.run_id for row in self._rows_with(chosen, runs.c.run_id, run_ids))
 
     def get(self, run_id: str) -> RunRecord:

@@ -48,7 +48,7 @@ from backfill_assets.ledger.states import (
     SetState,
     VersionState,
 )
-from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.planning.manifest_parts import CauseKind, Mode, RunPurpose
 
 # Column types of the ledger: instants, documents and file sets, as both databases keep them.
 
@@ -160,7 +160,7 @@ runs = Table(
     Column("added_sequence", BigInteger, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("attempt", Text, nullable=False, server_default=""),
-    Column("kind", _one_of(Kind, "run_kind"), nullable=False),
+    Column("kind", _one_of(RunPurpose, "run_kind"), nullable=False),
     Column("mode", _one_of(Mode, "run_mode"), nullable=False),
     Column("because", _one_of(CauseKind, "run_cause"), nullable=False),
     Column("first_partition", Date, nullable=False),

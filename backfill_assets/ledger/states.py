@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import Enum, StrEnum
 
 from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Advice, Command, do, wait_or_take_over
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.sets import is_set
 
 
@@ -152,9 +152,9 @@ class VersionState(_State):
     EXPIRED = "EXPIRED"
 
 
-def made_by(kind: Kind) -> VersionState:
+def made_by(kind: RunPurpose) -> VersionState:
     """The state of the versions that the publication of a run of this kind makes."""
-    return VersionState.EXPIRED if kind is Kind.EXPIRY else VersionState.ACCEPTED
+    return VersionState.EXPIRED if kind is RunPurpose.EXPIRY else VersionState.ACCEPTED
 
 
 STANDING = (VersionState.ACCEPTED, VersionState.EXPIRED)

@@ -43,7 +43,7 @@ from backfill_assets.ledger.schema import (
     verifications,
 )
 from backfill_assets.ledger.states import STANDING, ApprovalState, PublicationState, VersionState, made_by, may_follow
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.state import AcceptedPartition, Expired
 
 
@@ -71,7 +71,7 @@ class _VersionQueries(Queries):
         Cost: one index lookup where a table was never repaired; otherwise one row per repaired partition.
         """
         held, before = partition_versions, partition_versions.alias("before")
-        by = [*self._values(select(runs.c.run_id).where(runs.c.table_name == table, runs.c.kind == Kind.REPAIR))]
+        by = [*self._values(select(runs.c.run_id).where(runs.c.table_name == table, runs.c.kind == RunPurpose.REPAIR))]
         found: dict[tuple[date, int], PartitionVersion] = {}
         for batch in batches(sorted(by)):
             chosen = select(held.c.version.label("later"), before).join_from(
@@ -376,7 +376,7 @@ class VersionSteps(_VersionQueries, Writes):
         named = publication_changes.c.expected_version
         return self._change_versions(intent, named, VersionState.ACCEPTED, VersionState.SUPERSEDED, expected)
 
-    def accept_new(self, intent: PublicationIntent, delta_version: int, kind: Kind) -> None:
+    def accept_new(self, intent: PublicationIntent, delta_version: int, kind: RunPurpose) -> None:
         """Every change becomes a new version, one above the highest that its partition ever had; of an expiry, one that
         says that the snapshot has expired."""
         held, made = partition_versions.alias("held"), publication_changes
@@ -408,7 +408,7 @@ class VersionSteps(_VersionQueries, Writes):
         accepted = insert(partition_versions).from_select(list(values), new)
         self._log.write(accepted, of=[(intent.publication_id, month_of(change.partition)) for change in intent.changes])
 
-    def roll_back_expected(self, intent: PublicationIntent, kind: Kind) -> list[str]:
+    def roll_back_expected(self, intent: PublicationIntent, kind: RunPurpose) -> list[str]:
         """The undone versions are no longer what readers see; returns the runs that made them or found them equal."""
         named, expected = publication_changes.c.expected_version, len(intent.changes)
         return self._change_versions(intent, named, made_by(kind), VersionState.ROLLED_BACK, expected)

@@ -52,7 +52,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.ledger.versions import VersionSteps
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, RunPurpose
 from backfill_assets.planning.next_steps import plan_again
 from backfill_assets.planning.safeguards import Cause
 
@@ -359,7 +359,7 @@ class PublicationWrites(PublicationChecks, Writes):
 
     def _only_repairs(self, intent: PublicationIntent, run: RunHeader) -> bool:
         """True if a repair brings in, for every partition, exactly the rows that were recorded of the version there."""
-        if run.kind is not Kind.REPAIR or intent.action is not Action.PUBLISH or not intent.changes:
+        if run.kind is not RunPurpose.REPAIR or intent.action is not Action.PUBLISH or not intent.changes:
             return False
         held = partition_versions
         chosen = select(held.c.partition_date, held.c.version, held.c.row_count, held.c.checksum).where(

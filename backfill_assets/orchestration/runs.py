@@ -33,7 +33,7 @@ from backfill_assets.orchestration.event_log import one_commit
 from backfill_assets.orchestration.next_steps import explained_in_dagster, linked
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import has_gaps
-from backfill_assets.planning.manifest_parts import NOT_BY_KIND, CauseKind, Kind
+from backfill_assets.planning.manifest_parts import NOT_BY_KIND, CauseKind, RunPurpose
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.errors import NotAsPlanned, NotGiven, NotOneOf, NotTogether
 from backfill_assets.workspace import Workspace
@@ -258,11 +258,11 @@ def _must_span(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> Ru
     return run
 
 
-def _kind(text: str | None) -> Kind | None:
+def _kind(text: str | None) -> RunPurpose | None:
     """The kind that a launch asks for. LIVE is not among them: such runs may be published without a person."""
     if not text:
         return None
-    possible = [kind for kind in Kind if kind not in NOT_BY_KIND]
+    possible = [kind for kind in RunPurpose if kind not in NOT_BY_KIND]
     if text.upper() not in possible:
         raise NotOneOf(what=f"the tag {tags.KIND}", value=text, known=possible)
-    return Kind(text.upper())
+    return RunPurpose(text.upper())

@@ -30,7 +30,6 @@ from backfill_assets.planning.manifest_parts import (
     GateTerm,
     InexactSum,
     KeysUnknown,
-    Kind,
     Limits,
     Mode,
     MoreDays,
@@ -42,6 +41,7 @@ from backfill_assets.planning.manifest_parts import (
     Reason,
     ReferenceSemantics,
     RunCause,
+    RunPurpose,
     SettledSnapshot,
     semantics_of,
 )
@@ -89,7 +89,7 @@ class Manifest(DeclaredTerms):
 
     run_id: str  #: Names the run everywhere: ledger, file paths, lineage columns, Dagster tags.
     request_id: str  #: What it is approved with: a request of several runs, or the run itself.
-    kind: Kind  #: Why the partitions are computed.
+    kind: RunPurpose  #: Why the partitions are computed.
     mode: Mode  #: What may become of them.
     reason: str  #: Why, in the requester's words.
     requested_by: str  #: The requester.
@@ -239,7 +239,7 @@ class Manifest(DeclaredTerms):
         terms = AgreedTerms.parse(document)
         return Manifest(
             run_id=document["run_id"],
-            kind=Kind(document["kind"]),
+            kind=RunPurpose(document["kind"]),
             mode=Mode(document["mode"]),
             reason=document["reason"],
             requested_by=document["requested_by"],

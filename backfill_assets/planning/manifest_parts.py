@@ -17,7 +17,7 @@ from backfill_assets.core.identity import document_digest
 from backfill_assets.core.tariff import Cost
 
 
-class Kind(StrEnum):
+class RunPurpose(StrEnum):
     """Why history is computed (docs/glossary.md)."""
 
     BACKFILL = "BACKFILL"
@@ -73,10 +73,10 @@ WHAT_LANDED = RunCause(kind=CauseKind.LIVE)
 NEVER_PUBLISHED = frozenset({Mode.DRY_RUN, Mode.RECONCILIATION})
 """Modes of runs that stage and gate, and end there."""
 
-ALWAYS_SWAPPED = frozenset({Kind.REPAIR, Kind.MIGRATION, Kind.EXPIRY})
+ALWAYS_SWAPPED = frozenset({RunPurpose.REPAIR, RunPurpose.MIGRATION, RunPurpose.EXPIRY})
 """Kinds of runs that replace the files themselves, so equal rows are swapped in all the same."""
 
-NOT_BY_KIND = frozenset({Kind.LIVE, Kind.EXPIRY})
+NOT_BY_KIND = frozenset({RunPurpose.LIVE, RunPurpose.EXPIRY})
 """Kinds that no person can name in a plan: what arrives, and the snapshots that a table no longer keeps."""
 
 

@@ -46,7 +46,6 @@ from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     NEVER_PUBLISHED,
     AskedKeys,
-    Kind,
     Limits,
     Mode,
     PinnedInput,
@@ -54,6 +53,7 @@ from backfill_assets.planning.manifest_parts import (
     PinnedReference,
     ReferenceSemantics,
     RunCause,
+    RunPurpose,
     SettledSnapshot,
 )
 from backfill_assets.planning.next_steps import joined, plans
@@ -243,7 +243,9 @@ class PlanRequest:
     by: str
     #: Only these partitions of the days, possibly with gaps between them; None for all.
     partitions: tuple[date, ...] | None = None
-    kind: Kind | None = None  #: None chooses RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
+    kind: RunPurpose | None = (
+        None  #: None chooses RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
+    )
     mode: Mode = Mode.BACKFILL
     transform_version: str | None = None
     limits: AskedLimits = NO_LIMITS_ASKED  #: Bounds that differ from the usual ones.
@@ -256,7 +258,7 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms(DeclaredTerms):
+class TableSpec(DeclaredTerms):
     """The terms of a table's declaration."""
 
     #: What the warm-up gate computes again; None for source tables and tables that opted out.
@@ -358,7 +360,7 @@ NOTHING_LOST: Mapping[date, AcceptedPartition | None] = {}
 
 def propose(
     request: PlanRequest,
-    terms: Terms,
+    terms: TableSpec,
     *,
     graph: Graph,
     state: StateReader,
@@ -393,7 +395,7 @@ def propose(
     if request.mode is Mode.RECONCILIATION:
         _require_something_to_reconcile(node, partitions, present)
     # A repair of what is only added brings back the rows that were accepted, or is refused at its publication.
-    if request.mode not in NEVER_PUBLISHED and request.kind is not Kind.REPAIR:
+    if request.mode not in NEVER_PUBLISHED and request.kind is not RunPurpose.REPAIR:
         _require_none_fixed(node, partitions, present)
     limits = request.limits.over(terms.limits)
     expected = estimate(
@@ -410,7 +412,7 @@ def propose(
     missing = [read for read in reads if read.missing]
     first = _first_missing(graph, missing, state, upstream)
     named = {*(read.table for read in missing), *(each.table for each in first)}
-    kind = request.kind or (Kind.RESTATEMENT if present else Kind.BACKFILL)
+    kind = request.kind or (RunPurpose.RESTATEMENT if present else RunPurpose.BACKFILL)
     manifest = replace(
         manifest_of(request, node, terms, partitions, kind, as_of),
         supersedes=superseded(present.values()) if request.mode not in NEVER_PUBLISHED else (),
@@ -671,7 +673,12 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
 
 
 def manifest_of(
-    request: PlanRequest, node: TableNode, terms: Terms, partitions: tuple[date, ...], kind: Kind, as_of: datetime
+    request: PlanRequest,
+    node: TableNode,
+    terms: TableSpec,
+    partitions: tuple[date, ...],
+    kind: RunPurpose,
+    as_of: datetime,
 ) -> Manifest:
     """The part of a manifest that follows from the request and the declaration: without what the run reads and
     replaces, and in which chunks."""
@@ -701,7 +708,7 @@ def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:
 
 
 def plan_expiry(
-    node: TableNode, expire: Expire, terms: Terms, *, reason: str, by: str, state: StateReader, as_of: datetime
+    node: TableNode, expire: Expire, terms: TableSpec, *, reason: str, by: str, state: StateReader, as_of: datetime
 ) -> Plan:
     """The plan of the run in which those snapshots expire that the table does not keep.
 
@@ -728,7 +735,7 @@ def plan_expiry(
     request = PlanRequest(table=node.name, days=days, partitions=partitions, reason=reason, by=by)
     gone = [claims[partition] for partition in partitions]
     manifest = replace(
-        manifest_of(request, replace(node, change=expire), terms, partitions, Kind.EXPIRY, as_of),
+        manifest_of(request, replace(node, change=expire), terms, partitions, RunPurpose.EXPIRY, as_of),
         limits=replace(terms.limits, chunk_partitions=max(len(partitions), terms.limits.chunk_partitions)),
         supersedes=superseded(gone),
         base=PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins_of(claims, claims)),

@@ -31,12 +31,12 @@ from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import (
     NEVER_PUBLISHED,
-    Kind,
     MoreDays,
     PinnedInput,
     PinnedPartition,
     PinnedReference,
     Proof,
+    RunPurpose,
 )
 from backfill_assets.planning.safeguards import A_PERSON, Demand
 from backfill_assets.planning.sets import Phases
@@ -498,7 +498,7 @@ def stages_of(
     each = phases is not None and phases.each
     if publishable and not each:
         first = publishable[0]
-        repairs = first.is_alone and first.kind is Kind.REPAIR
+        repairs = first.is_alone and first.kind is RunPurpose.REPAIR
         stages.append(Agree(of=first.request_id, requested_by=first.requested_by, demand=demand, repairs=repairs))
     inside = {manifest.table for manifest in manifests}
     for number, manifest in enumerate(publishable):

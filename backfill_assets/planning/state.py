@@ -45,7 +45,7 @@ UNKNOWN_DIGEST = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BasisInput:
+class ComputedFromInput:
     """The partitions of one input that a run read, with the digests of their file sets."""
 
     edge: TableInput  #: The input, with its window as the manifest agreed it.
@@ -56,7 +56,7 @@ class BasisInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
+class ComputedFrom:
     """The basis of accepted partitions of a table: a run that computed them, or that later found them equal."""
 
     run_id: str
@@ -66,7 +66,7 @@ class Basis:
     code_digest: str
     configuration: Mapping[str, Any]
     references: tuple[PinnedReference, ...]
-    inputs: tuple[BasisInput, ...]
+    inputs: tuple[ComputedFromInput, ...]
     imports: frozenset[str]  #: For a source table, the landed files that they were built from.
     requested_at: datetime
     session_digest: str

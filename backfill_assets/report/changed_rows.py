@@ -11,7 +11,7 @@ from backfill_assets.candidates.compare import (
     EVERY,
     ComparedGroup,
     ComparedSides,
-    Wanted,
+    RowSelection,
     WhyNotCompared,
     compared_groups,
     shape_of_rows,
@@ -195,7 +195,9 @@ def page_of_rows(
     require_columns(table.name, columns, [asked.column] if asked.column else [])
     if asked.kind and asked.kind not in DIFFERENT:
         raise NotOneOf(what="the kind of row", value=asked.kind[:100], known=DIFFERENT)
-    wanted = Wanted(kinds=(asked.kind,) if asked.kind else DIFFERENT, columns=(asked.column,) if asked.column else ())
+    wanted = RowSelection(
+        kinds=(asked.kind,) if asked.kind else DIFFERENT, columns=(asked.column,) if asked.column else ()
+    )
     rows: list[ChangedRow] = []
     follows: AskedPage | None = None
     skip, begin = asked.skip, asked.begin or date.min
@@ -227,7 +229,9 @@ def page_of_rows(
     )
 
 
-def _chosen(compared: ComparedSides, asked: AskedPage, wanted: Wanted, counts: KeyCounts | None) -> KeyCounts | None:
+def _chosen(
+    compared: ComparedSides, asked: AskedPage, wanted: RowSelection, counts: KeyCounts | None
+) -> KeyCounts | None:
     """The number of keys that are asked for, by kind and column."""
     if asked.column:
         return _counted(compared, wanted)
@@ -237,7 +241,7 @@ def _chosen(compared: ComparedSides, asked: AskedPage, wanted: Wanted, counts: K
     return KeyCounts(table=counts.table, **{kind: of_kind.get(kind, 0) for kind in DIFFERENT})
 
 
-def _counted(compared: ComparedSides, wanted: Wanted) -> KeyCounts | None:
+def _counted(compared: ComparedSides, wanted: RowSelection) -> KeyCounts | None:
     """The number of differing keys; None where more groups of partitions would be compared than a page may take."""
     total = KeyCount()
     for place, group in enumerate(compared_groups(compared, wanted)):
@@ -279,7 +283,7 @@ def not_compared(grain: Grain, found: Mapping[date, WhyNotCompared]) -> tuple[No
     )
 
 
-def first_rows(compared: ComparedSides, wanted: Wanted = EVERY, *, most: int = FIRST_ROWS) -> TableDiff:
+def first_rows(compared: ComparedSides, wanted: RowSelection = EVERY, *, most: int = FIRST_ROWS) -> TableDiff:
     """The number of differing rows of a table, and the first of them."""
     total, rows = KeyCount(), list[ChangedRow]()
     for group in compared_groups(compared, wanted):

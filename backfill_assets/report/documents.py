@@ -55,7 +55,7 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
     "planning.sets.SetManifest": _shown(
         "digest=manifest_digest set_id name because reason requested_by requested_at phases"
     ),
-    "planning.estimates.Estimate": _shown("total_rows=rows size_bytes seconds based_on runs"),
+    "planning.state.Estimate": _shown("total_rows=rows size_bytes seconds based_on runs"),
     "ledger.records.ReplayRecord": _shown("replay_id waits subject target records by reason approved_by approved_at"),
     "report.replayed.ReplayPlan": _shown(
         "record.subject record.table record.period_from=from record.period_to=to record.family delivery record.target "

@@ -27,7 +27,7 @@ from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.next_steps import joined, loads
-from backfill_assets.planning.state import Basis
+from backfill_assets.planning.state import ComputedFrom
 from backfill_assets.report.captured_so_far import captured_in
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.not_known import some_rejected
@@ -186,7 +186,7 @@ def _resting(ws: Workspace, tx: ReadTransaction, source: str, days: frozenset[da
 
 
 def _through(
-    ws: Workspace, node: TableNode, basis: Basis, moved: dict[str, set[date]]
+    ws: Workspace, node: TableNode, basis: ComputedFrom, moved: dict[str, set[date]]
 ) -> tuple[set[date], tuple[str, ...]]:
     """The partitions of a basis that have read some of these partitions, and the tables through which they did."""
     found: set[date] = set()
@@ -200,7 +200,7 @@ def _through(
 
 
 def _described(
-    node: TableNode, basis: Basis, partitions: AbstractSet[date], through: tuple[str, ...]
+    node: TableNode, basis: ComputedFrom, partitions: AbstractSet[date], through: tuple[str, ...]
 ) -> RestingPartitions:
     return RestingPartitions(
         table=node.name,

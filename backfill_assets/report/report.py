@@ -28,7 +28,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, ChangedReference, Kind, Mode, PinnedReference
+from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, ChangedReference, Mode, PinnedReference, RunPurpose
 from backfill_assets.planning.stages import Agree, Stage, stages_of
 from backfill_assets.report.alternatives import Alternative, instead_of_gated
 from backfill_assets.report.code import CodeChange, ReferenceChange, code_changes, reference_changes
@@ -290,7 +290,7 @@ def _other_code(tx: ReadTransaction, run: RunRecord) -> tuple[BroughtAlong, ...]
     return tuple(each for each in brought_along(tx, run.manifest) if each.what == CODE)
 
 
-def swapped(kind: Kind, partitions: Iterable[PartitionMoves]) -> Sequence[date]:
+def swapped(kind: RunPurpose, partitions: Iterable[PartitionMoves]) -> Sequence[date]:
     """The partitions in which rows differ, or which are swapped in any case."""
     always = kind in ALWAYS_SWAPPED
     return [part.partition for part in partitions if always or not (part.equal or part.new_empty)]

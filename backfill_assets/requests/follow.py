@@ -22,7 +22,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.impact import FollowUp, RequestedPartitions, complete_partitions, follow_ups
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
-from backfill_assets.planning.request import PlanRequest, Terms, propose, require_inputs
+from backfill_assets.planning.request import PlanRequest, TableSpec, propose, require_inputs
 from backfill_assets.requests.proposals import automatic_days
 from backfill_assets.staleness.find import computed_from_other_inputs, own_past, with_changes
 from backfill_assets.workspace import Workspace
@@ -72,7 +72,7 @@ class PlannedFollowUps:
 
 
 def plan_follow_ups(
-    ws: Workspace, *, by: str, terms_of: Callable[[str], Terms], tries: Tries = always
+    ws: Workspace, *, by: str, terms_of: Callable[[str], TableSpec], tries: Tries = always
 ) -> PlannedFollowUps:
     """Plans every run that the outbox asks for and no others: with the present release and exactly these partitions.
 
@@ -193,7 +193,7 @@ def built_with(tx: ReadTransaction, run_id: str, table: str) -> set[date]:
     return {partition for run in tx.runs.named(each.run_id for each in others) for partition in run.manifest.partitions}
 
 
-def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRecord | None:
+def _plan(ws: Workspace, follow_up: FollowUp, terms: TableSpec, *, by: str) -> RunRecord | None:
     request = PlanRequest(table=follow_up.table, days=follow_up.days, reason=follow_up.reason, by=by)
     cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=follow_up.publications)
     with ws.ledger.read() as tx:

@@ -37,7 +37,7 @@ from backfill_assets.ledger.states import FINISHED, GATED, UNBLOCKED, VISIBLE, P
 from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, KeysUnknown, Kind, Mode, PinnedInput
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, KeysUnknown, Mode, PinnedInput, RunPurpose
 from backfill_assets.planning.safeguards import Demand
 from backfill_assets.requests.authority import demand_of, require_agreed
 from backfill_assets.requests.errors import (
@@ -409,7 +409,7 @@ def present_gates(asked: Publishing) -> DeclaredSince | None:
     table = ws.domain.tables.get(manifest.table)
     if table is None or not (found := gates_since(manifest, table, ws.code.gate_digests(table))):
         return None
-    if manifest.kind is Kind.REPAIR and brings_back_what_was_recorded(asked.tx, asked.run):
+    if manifest.kind is RunPurpose.REPAIR and brings_back_what_was_recorded(asked.tx, asked.run):
         return None
     return DeclaredSince(run_id=asked.run.run_id, table=manifest.table, gates=found, manifest=manifest)
 

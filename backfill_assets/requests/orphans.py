@@ -18,7 +18,7 @@ from backfill_assets.ledger.records import Action, PartitionVersion, Publication
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.state import Basis
+from backfill_assets.planning.state import ComputedFrom
 from backfill_assets.requests.errors import BeingPublished, ChangedAfterPublication, WouldLeaveOrphans
 
 
@@ -82,7 +82,7 @@ class _Table:
     """One table after some of its publications were undone."""
 
     standing: dict[date, PartitionVersion]  #: The versions that would be accepted.
-    accepted: Sequence[Basis]  #: The bases of what is accepted now.
+    accepted: Sequence[ComputedFrom]  #: The bases of what is accepted now.
     restored: set[date] = field(default_factory=set)
 
 
@@ -139,7 +139,7 @@ class _After:
             self._made[publication_id] = self._tx.versions.of_publication(publication_id)
         return self._made[publication_id]
 
-    def bases(self, name: str) -> Iterator[tuple[Basis, frozenset[date]]]:
+    def bases(self, name: str) -> Iterator[tuple[ComputedFrom, frozenset[date]]]:
         """The bases of the partitions that would be accepted."""
         table = self.table(name)
         for basis in table.accepted:
@@ -162,7 +162,7 @@ def _without_input(graph: Graph, after: _After, node: TableNode) -> Mapping[str,
     return left
 
 
-def _reached(graph: Graph, node: TableNode, basis: Basis, gone: Mapping[str, set[date]]) -> set[date]:
+def _reached(graph: Graph, node: TableNode, basis: ComputedFrom, gone: Mapping[str, set[date]]) -> set[date]:
     """The partitions of a table whose window, as pinned by the run, contains a partition that would be gone."""
     return {
         partition

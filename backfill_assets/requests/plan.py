@@ -23,7 +23,7 @@ from backfill_assets.planning.request import (
     Plan,
     PlanRequest,
     Staged,
-    Terms,
+    TableSpec,
     affordable,
     propose,
     require_inputs,
@@ -40,7 +40,7 @@ from backfill_assets.staleness.find import own_past, partitions_with_chosen_refe
 from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
 
-TermsOf = Callable[[str], Terms]
+TermsOf = Callable[[str], TableSpec]
 KeysOf = Callable[[Sequence[str]], Mapping[str, AskedKeys]]
 
 

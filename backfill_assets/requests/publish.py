@@ -30,7 +30,7 @@ from backfill_assets.ledger.records import Action, PartitionVersion, Publication
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest import Manifest, lineage_digest, row_of_run
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.requests.authority import reads_approvers, rollback_grounds
 from backfill_assets.requests.errors import LandedButNotRecorded
 from backfill_assets.requests.obstacles import READY, SLOW, Publishing, no_other_under_way, obstacles, require_none
@@ -299,7 +299,7 @@ def acknowledge(
 
 def _still_lost(ws: Workspace, manifest: Manifest, intent: PublicationIntent) -> Sequence[date]:
     """The partitions whose replaced files a repair found lost, and are lost now: a file may be away for a moment."""
-    if intent.action is not Action.PUBLISH or manifest.kind is not Kind.REPAIR:
+    if intent.action is not Action.PUBLISH or manifest.kind is not RunPurpose.REPAIR:
         return ()
     with ws.ledger.read() as tx:
         lost = tx.candidates.replacing_lost(intent.run_id)

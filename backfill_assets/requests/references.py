@@ -16,7 +16,7 @@ from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSe
 from backfill_assets.planning.request import (
     AskedReferences,
     Recorded,
-    Terms,
+    TableSpec,
     VersionGroup,
     by_recorded_versions,
     require_one_group,
@@ -132,7 +132,9 @@ class Chooser:
         return self.ws.graph_with(table.name, references)
 
 
-def with_references(ws: Workspace, table: DerivedTable, terms: Terms, references: Sequence[PinnedReference]) -> Terms:
+def with_references(
+    ws: Workspace, table: DerivedTable, terms: TableSpec, references: Sequence[PinnedReference]
+) -> TableSpec:
     """The terms of a run with these references, of which gates know the version that was chosen.
 
     Raises:

@@ -21,7 +21,7 @@ from backfill_assets.ledger.records import (
 from backfill_assets.ledger.states import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind
+from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, RunPurpose
 from backfill_assets.requests.errors import (
     ChangedAfterPublication,
 )
@@ -66,7 +66,7 @@ def changes_for(
     return tuple(changes), tuple(verified)
 
 
-def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVersion) -> bool:
+def is_verified(kind: RunPurpose, candidate: CandidatePartition, accepted: PartitionVersion) -> bool:
     """True if the accepted files hold exactly the candidate's rows. The checksum begins with their number.
 
     The present content of the files counts, not only that at their acceptance: a damaged file is replaced. Where the
@@ -96,7 +96,7 @@ def brings_back_what_was_recorded(tx: ReadTransaction, run: RunRecord) -> bool:
     accepted, whose files are lost, by the code, settings and references that were agreed to for them; for a
     published repair, if it was approved for that."""
     manifest = run.manifest
-    if manifest.kind is not Kind.REPAIR:
+    if manifest.kind is not RunPurpose.REPAIR:
         return False
     if run.state in EVER_PUBLISHED:
         return run.approved_by == f"{POLICY}repair"

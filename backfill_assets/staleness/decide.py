@@ -1,6 +1,6 @@
 """Staleness decision: which accepted partitions are out of date, and why.
 
-Pure: from the bases of runs (`Basis`) and the present state (`CurrentState`) to ranges of partitions, with reasons.
+Pure, from what runs computed from (`ComputedFrom`) and the present state (`CurrentState`) to stale ranges, and why.
 The work is done per run and by ranges of changed days, never per partition and day of its window.
 """
 
@@ -28,7 +28,7 @@ from backfill_assets.planning.impact import complete, lacking
 from backfill_assets.planning.kinds.any_change import parse_change
 from backfill_assets.planning.kinds.change import CHANGE
 from backfill_assets.planning.manifest_parts import Cause, PinnedReference, Reason, in_order
-from backfill_assets.planning.state import Basis, BasisInput
+from backfill_assets.planning.state import ComputedFrom, ComputedFromInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class ReferenceDiff:
     window: Window | None  #: How far around an output day facts count; None when that is not known.
 
 
-Earlier = Callable[[Collection[date]], Iterable[Basis]]
+Earlier = Callable[[Collection[date]], Iterable[ComputedFrom]]
 """From accepted partitions to their earlier bases."""
 
 
-def nothing_earlier(_partitions: Collection[date]) -> Iterable[Basis]:
+def nothing_earlier(_partitions: Collection[date]) -> Iterable[ComputedFrom]:
     """For tables whose partitions have no earlier bases."""
     return ()
 
@@ -105,7 +105,7 @@ class _Mark:
 def find_stale(
     node: TableNode,
     graph: Graph,
-    bases: Iterable[Basis],
+    bases: Iterable[ComputedFrom],
     present: CurrentState,
     *,
     asked: Sequence[date] | None = None,
@@ -187,7 +187,7 @@ def _by_no_basis(
 
 
 def _marks_of(
-    node: TableNode, graph: Graph, basis: Basis, present: CurrentState, here: AbstractSet[date]
+    node: TableNode, graph: Graph, basis: ComputedFrom, present: CurrentState, here: AbstractSet[date]
 ) -> Iterator[_Mark]:
     yield from _how_it_is_computed(node, basis, present, here)
     if basis.difference_accepted:
@@ -220,7 +220,9 @@ def _marks_of(
     yield from _references(node, basis, present, here)
 
 
-def _begins_otherwise(node: TableNode, graph: Graph, read: BasisInput, here: AbstractSet[date]) -> Iterator[_Mark]:
+def _begins_otherwise(
+    node: TableNode, graph: Graph, read: ComputedFromInput, here: AbstractSet[date]
+) -> Iterator[_Mark]:
     """A state that rests on days before the first one that tables can have by now."""
     if not isinstance(read.edge.window, SinceFirstDay):
         return
@@ -234,7 +236,7 @@ def _begins_otherwise(node: TableNode, graph: Graph, read: BasisInput, here: Abs
 
 
 def _unread(
-    node: TableNode, graph: Graph, read: BasisInput, now: Mapping[date, str], here: AbstractSet[date]
+    node: TableNode, graph: Graph, read: ComputedFromInput, now: Mapping[date, str], here: AbstractSet[date]
 ) -> set[date]:
     """The accepted days on which a state rests by now and that were not read: tables have earlier days since then."""
     if not node.carried(read.edge.table):
@@ -246,7 +248,7 @@ def _unread(
 
 
 def _how_it_is_computed(
-    node: TableNode, basis: Basis, present: CurrentState, here: AbstractSet[date]
+    node: TableNode, basis: ComputedFrom, present: CurrentState, here: AbstractSet[date]
 ) -> Iterator[_Mark]:
     was, now = (basis.transform, basis.transform_version), (present.transform, present.transform_version)
     if was != now:
@@ -280,7 +282,9 @@ def _configured(configuration: Mapping[str, Any], tables: Mapping[str, str]) -> 
     return "; ".join([*texts, *([document_digest(rest)[:12]] if rest else [])])
 
 
-def _references(node: TableNode, basis: Basis, present: CurrentState, here: AbstractSet[date]) -> Iterator[_Mark]:
+def _references(
+    node: TableNode, basis: ComputedFrom, present: CurrentState, here: AbstractSet[date]
+) -> Iterator[_Mark]:
     was = {pinned.name: pinned for pinned in basis.references}
     now = {pinned.name: pinned for pinned in present.references}
     for name in sorted(was.keys() | now.keys()):

@@ -47,7 +47,7 @@ from backfill_assets.planning.manifest_parts import (
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.restatement import SourceDay
 from backfill_assets.planning.stages import NO_PAST, SnapshotHistory, begins_with
-from backfill_assets.planning.state import Basis
+from backfill_assets.planning.state import ComputedFrom
 from backfill_assets.staleness.decide import (
     ConfiguredWith,
     CurrentState,
@@ -243,7 +243,7 @@ def _broken(
         found |= broken
 
 
-def _same_before(earlier: Basis, later: Basis, end: date) -> bool:
+def _same_before(earlier: ComputedFrom, later: ComputedFrom, end: date) -> bool:
     """True if two snapshots were computed from the same input days before a day."""
     if earlier.run_id == later.run_id:
         return True
@@ -256,7 +256,7 @@ def _same_before(earlier: Basis, later: Basis, end: date) -> bool:
 
 
 def _same_since(
-    basis: Basis, digests: Mapping[str, Mapping[date, str]], grain: Grain, before: date, partition: date
+    basis: ComputedFrom, digests: Mapping[str, Mapping[date, str]], grain: Grain, before: date, partition: date
 ) -> bool:
     """True if the input days from one snapshot to the next are accepted as they were read."""
     start, end = days_of(grain, before).end, days_of(grain, partition).end
@@ -286,8 +286,8 @@ def _stale(
     tx: ReadTransaction,
     table: Table,
     known: ProvenanceIndex,
-    bases: Iterable[Basis],
-    earlier: Callable[[str, Collection[date]], Iterator[Basis]],
+    bases: Iterable[ComputedFrom],
+    earlier: Callable[[str, Collection[date]], Iterator[ComputedFrom]],
     asked: Sequence[date] | None,
     planned: Manifest | None = None,
 ) -> Staleness:
@@ -301,7 +301,7 @@ def _stale(
             present = _present_source(ws, tx, table)
             without_reprocessed = _without_reprocessed(tx, table)
 
-            def as_read(basis: Basis) -> Basis:
+            def as_read(basis: ComputedFrom) -> ComputedFrom:
                 return _configured(without_reprocessed(basis), partial(as_present_build, ws.contracts[table.name]))
 
         case DerivedTable():
@@ -311,10 +311,10 @@ def _stale(
             read = {source.name for source in table.inputs.values() if isinstance(source, SourceTable)}
             contracts = {name: ws.contracts[name] for name in sorted(read)}
 
-            def as_read(basis: Basis) -> Basis:
+            def as_read(basis: ComputedFrom) -> ComputedFrom:
                 return _configured(basis, partial(as_present_reads, contracts))
 
-    def before(partitions: Collection[date]) -> Iterator[Basis]:
+    def before(partitions: Collection[date]) -> Iterator[ComputedFrom]:
         return map(as_read, earlier(table.name, partitions))
 
     node = ws.graph.table(table.name)
@@ -326,7 +326,7 @@ def _stale(
 
 
 def rows_taken_back(
-    tx: ReadTransaction, node: TableNode, bases: Iterable[Basis], asked: Collection[date] | None = None
+    tx: ReadTransaction, node: TableNode, bases: Iterable[ComputedFrom], asked: Collection[date] | None = None
 ) -> tuple[tuple[date, int], ...]:
     """The number of rows that no input gave any more when a run of these bases was gated, by partition, for a table
     that keeps them.
@@ -428,19 +428,19 @@ def _present_source(ws: Workspace, tx: ReadTransaction, table: SourceTable) -> C
     )
 
 
-def _without_reprocessed(tx: ReadTransaction, table: SourceTable) -> Callable[[Basis], Basis]:
+def _without_reprocessed(tx: ReadTransaction, table: SourceTable) -> Callable[[ComputedFrom], ComputedFrom]:
     """A basis without files that were landed again after the run was planned: it read their earlier content."""
     records = tx.imports.records(table.name, COUNTING)
     again = [(r.import_id, r.landed_at) for r in records if r.on_duplicate == OnDuplicate.REPROCESS and r.landed_at]
 
-    def as_read(basis: Basis) -> Basis:
+    def as_read(basis: ComputedFrom) -> ComputedFrom:
         later = {import_id for import_id, landed_at in again if landed_at > basis.requested_at}
         return replace(basis, imports=basis.imports - later)
 
     return as_read
 
 
-def _configured(basis: Basis, as_present: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Basis:
+def _configured(basis: ComputedFrom, as_present: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> ComputedFrom:
     """A basis whose configuration is the present one where another contract version gives the same rows."""
     return replace(basis, configuration=as_present(basis.configuration))
 

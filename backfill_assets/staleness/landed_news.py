@@ -20,7 +20,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.restatement import SourceDay
 from backfill_assets.planning.sets import ChangedByFile
-from backfill_assets.planning.state import Basis
+from backfill_assets.planning.state import ComputedFrom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ def days_that_lost_files(
     return frozenset(found)
 
 
-def _is_new(news: LandedChange, read: Iterable[Basis]) -> bool:
+def _is_new(news: LandedChange, read: Iterable[ComputedFrom]) -> bool:
     """True if a version of the day that output was computed from was built without the file, or before it was landed
     again."""
     record = news.record
@@ -154,7 +154,7 @@ def _is_new(news: LandedChange, read: Iterable[Basis]) -> bool:
 
 def _read_before(
     graph: Graph, tx: ReadTransaction, changes: Mapping[SourceDay, Collection[str]]
-) -> Mapping[SourceDay, tuple[Basis, ...]]:
+) -> Mapping[SourceDay, tuple[ComputedFrom, ...]]:
     """The loads that built the versions of changed days that accepted output was computed from.
 
     A run has read them for all of its partitions, and counts only for those that it still stands for: other runs have

@@ -31,7 +31,7 @@ from backfill_assets.domain.domain import check_expressions, load_domain
 from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion, PublicationRecord, RunRecord
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Mode, RunPurpose
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.stages import output_days, reads_of
 from backfill_assets.requests.authority import approve
@@ -312,7 +312,7 @@ class DomainKit:
             frames.setdefault(derived.state, self.frame(derived.name, ()))
         ctx = TransformContext(
             run_id="a-test",
-            kind=Kind.BACKFILL,
+            kind=RunPurpose.BACKFILL,
             mode=Mode.DRY_RUN,
             transform_version=release.version,
             output=output_days(derived.partition.grain, partitions),

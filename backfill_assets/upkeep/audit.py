@@ -30,7 +30,7 @@ from backfill_assets.ledger.imports import ImportRecord, sums_by_source
 from backfill_assets.ledger.records import ApprovalGrounds, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import COUNTING, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind, PinnedReference
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedReference, RunPurpose
 from backfill_assets.planning.safeguards import APPROVERS
 from backfill_assets.requests.verdict import brings_back_what_was_recorded
 from backfill_assets.transforms.code import changed_in_code_archive
@@ -223,7 +223,7 @@ def _with_repairs(tx: ReadTransaction, problems: Iterable[str]) -> Iterator[str]
         damage = problem.damage
         if damage.table not in begun:
             runs = tx.runs.records(table=damage.table, states=_BEGUN)
-            repairs = [run for run in runs if run.kind is Kind.REPAIR and run.mode not in NEVER_PUBLISHED]
+            repairs = [run for run in runs if run.kind is RunPurpose.REPAIR and run.mode not in NEVER_PUBLISHED]
             begun[damage.table] = [(run, brings_back_what_was_recorded(tx, run)) for run in repairs]
         own = [each for each in begun[damage.table] if damage.partition in each[0].manifest.partitions]
         run, is_same = next(iter(own), (None, False))

@@ -18,7 +18,7 @@ from backfill_assets.candidates.compare import ComparedFiles, compare_partitions
 from backfill_assets.candidates.compute import cannot_compute, pinned_inputs
 from backfill_assets.candidates.evaluate import validation_rows
 from backfill_assets.candidates.failing_rows import (
-    Measuring,
+    GateQueries,
     counted,
     examples,
     pinned_by_gate,
@@ -485,7 +485,7 @@ def _failing_rows(
     return {name: FailingRows(rows=found, unknown=unknown[name]) for name, found in counts.items()}, keys
 
 
-def _asked(work: _Checking, gates: Sequence[Failing], manifest: Manifest, files: Mapping[date, FileSet]) -> Measuring:
+def _asked(work: _Checking, gates: Sequence[Failing], manifest: Manifest, files: Mapping[date, FileSet]) -> GateQueries:
     """Gates with accepted rows as the candidate, beside themselves and what they were computed from."""
     ws, table = work.ws, work.table
     pinned = pinned_inputs(ws, manifest, table) if isinstance(table, DerivedTable) else {}
@@ -508,7 +508,7 @@ def _asked(work: _Checking, gates: Sequence[Failing], manifest: Manifest, files:
     partitions = tuple(sorted(files))
     with ws.ledger.read() as tx:
         others = [pinned_by_gate(ws, tx, table, each, partitions, references=manifest.references) for each in gates]
-    return Measuring(
+    return GateQueries(
         ws=ws,
         table=table,
         gates=gates,

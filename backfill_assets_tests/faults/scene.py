@@ -43,7 +43,7 @@ from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, GateTerm, Kind, Mode
+from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, GateTerm, Mode, RunPurpose
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.requests.publish import publish_run
 from backfill_assets.workspace import Workspace
@@ -268,7 +268,7 @@ class Scene:
             domain="example",
             grain=Grain.MONTHLY if table == GOLD else Grain.DAILY,
             partition_column=COLUMN[table],
-            kind=Kind.LIVE if is_live else Kind.RESTATEMENT,
+            kind=RunPurpose.LIVE if is_live else RunPurpose.RESTATEMENT,
             mode=Mode.LIVE if is_live else Mode.BACKFILL,
             cause=WHAT_LANDED if is_live else A_PERSON,
             requested_by="ana",

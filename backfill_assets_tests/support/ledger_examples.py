@@ -36,7 +36,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.kinds.load import LOAD
 from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest_parts import Limits, Mode, PinnedInput, PinnedPartition, RunPurpose
 from backfill_assets.planning.safeguards import USUAL_POLICY, Policy
 from backfill_assets_tests.conftest import NOON
 
@@ -49,7 +49,7 @@ def a_manifest(run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS, 
     manifest = Manifest(
         run_id=run_id,
         request_id=changes.pop("request_id", None) or run_id,
-        kind=Kind.RESTATEMENT,
+        kind=RunPurpose.RESTATEMENT,
         mode=Mode.BACKFILL,
         reason="deadlines were a day off",
         requested_by="Ann Lee",

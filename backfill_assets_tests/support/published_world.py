@@ -20,7 +20,7 @@ from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.state import Basis, BasisInput
+from backfill_assets.planning.state import ComputedFrom, ComputedFromInput
 from backfill_assets.staleness.decide import CurrentState, ReferenceDiff, Staleness, find_stale
 from backfill_assets_tests.support.graph_examples import SPAN, accepted_partitions, every_partition, graphs, inputs_of
 
@@ -55,7 +55,7 @@ class World:
     digests: dict[str, dict[date, str]] = field(default_factory=dict)
     rests_on: dict[str, dict[date, list[str]]] = field(default_factory=dict)
     """The run that made each accepted version, and those that found it equal, the last one last."""
-    runs: dict[str, Basis] = field(default_factory=dict)
+    runs: dict[str, ComputedFrom] = field(default_factory=dict)
     staged: dict[str, dict[date, int]] = field(default_factory=dict)
     known_facts: dict[str, Facts] = field(default_factory=dict)
     ids: Iterable[int] = field(default_factory=lambda: count(1))
@@ -92,7 +92,7 @@ class World:
         self.runs[run_id] = replace(
             self._basis(run_id, node),
             inputs=tuple(
-                BasisInput(
+                ComputedFromInput(
                     edge=edge,
                     digests={
                         day: self.digests[edge.table][day]
@@ -122,8 +122,8 @@ class World:
             if self.numbers[name].get(partition) == number:
                 self.rests_on[name][partition].append(run_id)
 
-    def _basis(self, run_id: str, node: TableNode) -> Basis:
-        return Basis(
+    def _basis(self, run_id: str, node: TableNode) -> ComputedFrom:
+        return ComputedFrom(
             run_id=run_id,
             partitions=(),
             transform="made-up",
@@ -137,14 +137,14 @@ class World:
             session_digest="",
         )
 
-    def bases(self, name: str) -> list[Basis]:
+    def bases(self, name: str) -> list[ComputedFrom]:
         return self._bases((partition, runs[-1]) for partition, runs in sorted(self.rests_on[name].items()))
 
-    def earlier(self, name: str, partitions: Collection[date]) -> list[Basis]:
+    def earlier(self, name: str, partitions: Collection[date]) -> list[ComputedFrom]:
         """The other bases of some partitions."""
         return self._bases((partition, run) for partition in partitions for run in self.rests_on[name][partition][:-1])
 
-    def _bases(self, pairs: Iterable[tuple[date, str]]) -> list[Basis]:
+    def _bases(self, pairs: Iterable[tuple[date, str]]) -> list[ComputedFrom]:
         stands_for: dict[str, list[date]] = {}
         for partition, run_id in pairs:
             stands_for.setdefault(run_id, []).append(partition)

@@ -28,7 +28,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "landing/imports.py as_present_reads",
         "landing/imports.py contracts_document",
         "ledger/bases.py without_pins",
-        "planning/state.py Basis.configuration",
+        "planning/state.py ComputedFrom.configuration",
         "planning/kinds/any_change.py parse_change",
         "planning/kinds/change.py Change.configuration",
         "planning/kinds/change.py Change.document",

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from backfill_assets.calendar.partitions import DayRange
-from backfill_assets.candidates.compute import State, derived_rows
+from backfill_assets.candidates.compute import ContinuedSnapshot, derived_rows
 from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.core.errors import ContractBroken, IllegalTransition
 from backfill_assets.domain import DerivedTable, Domain, Policy, expression
@@ -64,7 +64,7 @@ def test_staging_computes_the_chunks_of_the_printed_list_from_its_reads(
         partitions: Sequence[date],
         reads: Sequence[Reads],
         files: PinnedFiles,
-        state: State | None,
+        state: ContinuedSnapshot | None,
     ) -> DataFrame:
         called.append((tuple(partitions), reads))
         return derived_rows(ws, manifest, table, partitions, reads, files, state)

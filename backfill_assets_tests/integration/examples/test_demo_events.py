@@ -19,7 +19,7 @@ from backfill_assets.examples.enforcement_sla.generator import DEFAULT_CASES, DE
 from backfill_assets.examples.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.examples.enforcement_sla.sla_clocks import SLA_STATES, case_sla_daily
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Mode, RunPurpose
 from backfill_assets.transforms.references import load_references
 
 PUBLISHED = DayRange.inclusive(date(2024, 12, 1), date(2025, 6, 30))
@@ -32,7 +32,7 @@ def ctx(spark: SparkSession) -> TransformContext:
     references = {name: reference.value for name, reference in loaded.items()}
     return TransformContext(
         run_id="run",
-        kind=Kind.BOOTSTRAP,
+        kind=RunPurpose.BOOTSTRAP,
         mode=Mode.BACKFILL,
         transform_version="",
         output=PUBLISHED,

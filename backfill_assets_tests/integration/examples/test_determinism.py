@@ -22,7 +22,7 @@ from backfill_assets.examples.enforcement_sla.case_histories import generate_eve
 from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.lake.checksums import partition_checksums
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Mode, RunPurpose
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.testing.kit import SHORT_LIVED
 from backfill_assets.transforms.references import load_references
@@ -73,7 +73,7 @@ def deadlines(spark: SparkSession, days: DayRange) -> Mapping[str, str]:
     references = {name: reference.value for name, reference in loaded.items()}
     ctx = TransformContext(
         run_id="run",
-        kind=Kind.BOOTSTRAP,
+        kind=RunPurpose.BOOTSTRAP,
         mode=Mode.BACKFILL,
         transform_version="3.1.0",
         output=days,

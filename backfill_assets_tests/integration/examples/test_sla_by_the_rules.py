@@ -26,7 +26,7 @@ from backfill_assets.examples.enforcement_sla.references import (
 )
 from backfill_assets.examples.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Mode, RunPurpose
 from backfill_assets_tests.support.searches import examples
 from backfill_assets_tests.support.sla_oracle import Event, SlaRow, expected_rows
 
@@ -97,7 +97,7 @@ def context(
 ) -> TransformContext:
     return TransformContext(
         run_id="run",
-        kind=Kind.BACKFILL,
+        kind=RunPurpose.BACKFILL,
         mode=Mode.BACKFILL,
         transform_version="",
         output=output,

@@ -23,7 +23,7 @@ from backfill_assets.domain import TransformContext, Window
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.examples.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Mode, RunPurpose
 from backfill_assets_tests.support.searches import is_thorough
 
 QUARTER = DayRange.inclusive(date(2006, 7, 1), date(2006, 9, 30))
@@ -53,7 +53,7 @@ def version(request: pytest.FixtureRequest) -> str:
 def ctx(spark: SparkSession, references: Mapping[str, Any], days: DayRange, version: str) -> TransformContext:
     return TransformContext(
         run_id="run",
-        kind=Kind.RESTATEMENT,
+        kind=RunPurpose.RESTATEMENT,
         mode=Mode.BACKFILL,
         transform_version=version,
         output=days,

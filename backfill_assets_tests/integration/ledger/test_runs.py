@@ -13,7 +13,7 @@ from backfill_assets.ledger.errors import NeedsApproval, UnfitState
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.ledger.views import View
-from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.planning.manifest_parts import CauseKind, Mode, RunPurpose
 from backfill_assets.planning.safeguards import Policy, Safeguard
 from backfill_assets.planning.sets import SetMember
 from backfill_assets.report.command_line import explained
@@ -79,7 +79,7 @@ def test_runs_are_found_by_who_acted_on_them_whatever_letters_they_are_written_w
 
 def test_runs_are_chosen_by_what_their_rows_repeat_of_their_manifests(ledger: Ledger) -> None:
     manifest = plan(ledger, "bf-1", days=DAYS[:2])
-    plan(ledger, "dry", mode=Mode.DRY_RUN, kind=Kind.BACKFILL, days=DAYS[2:])
+    plan(ledger, "dry", mode=Mode.DRY_RUN, kind=RunPurpose.BACKFILL, days=DAYS[2:])
 
     def chosen(**by: Any) -> list[str]:
         return [run.run_id for run in reader.runs.headers(**by)]
@@ -97,7 +97,7 @@ def test_runs_are_chosen_by_what_their_rows_repeat_of_their_manifests(ledger: Le
 def test_a_plan_meets_the_open_runs_over_its_partitions_and_no_others(ledger: Ledger) -> None:
     first, _, last = days = DAYS[:3]
     plan(ledger, "ends", days=[first, last])
-    plan(ledger, "dry", days=days, mode=Mode.DRY_RUN, kind=Kind.BACKFILL)
+    plan(ledger, "dry", days=days, mode=Mode.DRY_RUN, kind=RunPurpose.BACKFILL)
     plan(ledger, "other", days=days, table="gold.other")
     with ledger.read() as reader:
         met = [LedgerState(reader).open_runs(TABLE, [day]) for day in days]

@@ -15,7 +15,7 @@ from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, PinnedReference
-from backfill_assets.planning.state import UNKNOWN_DIGEST, AcceptedPartition, BasisInput
+from backfill_assets.planning.state import UNKNOWN_DIGEST, AcceptedPartition, ComputedFromInput
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,
     TABLE,
@@ -222,7 +222,7 @@ def test_pins_of_what_is_accepted_are_not_parsed_and_say_the_same(ledger: Ledger
     make_publishable(ledger, "bf-1")
     publish(ledger, "bf-1")
 
-    def read_of(run_id: str, days: tuple[date, ...], versions: Mapping[date, int]) -> BasisInput:
+    def read_of(run_id: str, days: tuple[date, ...], versions: Mapping[date, int]) -> ComputedFromInput:
         with ledger.read() as reader:
             accepted = reader.versions.accepted(TABLE)
         pins = tuple(

@@ -20,7 +20,7 @@ from backfill_assets.application.diff import diff_of, diff_of_states
 from backfill_assets.application.plan import plan_phases
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates import compare
-from backfill_assets.candidates.compare import EVERY, ComparedFiles, Wanted
+from backfill_assets.candidates.compare import EVERY, ComparedFiles, RowSelection
 from backfill_assets.candidates.errors import NoCondition, RowsRemoved
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.desk.app import create_app
@@ -150,18 +150,18 @@ def test_a_run_says_in_every_state_what_it_changes_or_in_one_sentence_why_not(pu
 def test_rows_are_chosen_by_kind_column_and_condition(gated: tuple[Shop, str]) -> None:
     shop, run_id = gated
     for wanted, expected in (
-        (Wanted(kinds=("added", "removed")), (0, 0, 0)),
-        (Wanted(columns=("amount",)), (0, 0, len(OUTPUT))),
-        (Wanted(where="amount > 79 AND day < '2026-01-05'"), (0, 0, 2)),
-        (Wanted(where="shop = 'other'"), (0, 0, 0)),
+        (RowSelection(kinds=("added", "removed")), (0, 0, 0)),
+        (RowSelection(columns=("amount",)), (0, 0, len(OUTPUT))),
+        (RowSelection(where="amount > 79 AND day < '2026-01-05'"), (0, 0, 2)),
+        (RowSelection(where="shop = 'other'"), (0, 0, 0)),
     ):
         assert counts(diff_of(shop.ws, run_id, wanted).tables[0]) == expected, wanted
     with pytest.raises(Refused, match=r"the column of silver.recent_sales to compare is 'shop', which is not one of"):
-        diff_of(shop.ws, run_id, Wanted(columns=("shop",)))
+        diff_of(shop.ws, run_id, RowSelection(columns=("shop",)))
     of_a_value = "shop::INT = 7"
     for where in ("amount", "sum(amount) > 3", "amont > 3", "true) OR (true", "amount > (SELECT 1)", of_a_value):
         with pytest.raises(NoCondition, match=r"cannot be asked of a row of silver.recent_sales: .*[^.]\.$"):
-            diff_of(shop.ws, run_id, Wanted(where=where))
+            diff_of(shop.ws, run_id, RowSelection(where=where))
 
 
 def test_a_file_is_written_whole_or_not_at_all(gated: tuple[Shop, str], tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from backfill_assets.domain import DerivedTable, Domain, TransformContext, daily
 from backfill_assets.lake import checksums
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import PublicationState, RunState
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Mode, RunPurpose
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.report import run_report
 from backfill_assets.requests.recover import RecoveryEnd, end_publication
@@ -245,7 +245,7 @@ def test_a_damaged_partition_is_seen_as_drift_and_replaced(shop: Shop) -> None:
 @pytest.mark.long
 def test_a_repair_replaces_files_even_when_their_rows_are_right(shop: Shop) -> None:
     one = DayRange.inclusive(FIFTH, FIFTH)
-    request = PlanRequest(table=RECENT, days=one, reason="lost bits on this disk", by="ana", kind=Kind.REPAIR)
+    request = PlanRequest(table=RECENT, days=one, reason="lost bits on this disk", by="ana", kind=RunPurpose.REPAIR)
     run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
     operations.approve(shop.ws, run_id, by="ben")
     before = shop.live_paths()

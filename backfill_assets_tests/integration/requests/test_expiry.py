@@ -32,7 +32,7 @@ from backfill_assets.orchestration.next_steps import EXPIRE, PLAN
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import report_landed, show_accepted
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.report.calendar import calendar
@@ -134,7 +134,7 @@ def test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again(stateful:
     rows, checksums = stateful.rows(), stateful.checksums()
     plan = planned(stateful)
     manifest = plan.manifest
-    assert (manifest.kind, manifest.partitions, manifest.inputs) == (Kind.EXPIRY, GONE, ())
+    assert (manifest.kind, manifest.partitions, manifest.inputs) == (RunPurpose.EXPIRY, GONE, ())
     assert manifest.base is not None
     assert {pin.partition for pin in manifest.base.partitions} == {*GONE, *STAYS}
     assert (plan.replaced_partitions, plan.replaced_rows) == (3, 4)
@@ -518,7 +518,7 @@ def test_the_launchpad_asks_for_an_expiry_where_a_table_keeps_only_some_snapshot
         assert launched(without_spark(stateful).ws)
         with stateful.ws.ledger.read() as tx:
             run = tx.runs.records(table=CASES, limit=1)[0]
-        assert (run.manifest.kind, run.manifest.partitions, run.state) == (Kind.EXPIRY, GONE, RunState.PASSED)
+        assert (run.manifest.kind, run.manifest.partitions, run.state) == (RunPurpose.EXPIRY, GONE, RunState.PASSED)
         with pytest.raises(DagsterInvalidConfigError, match=EXPIRE):
             launched(keeping(stateful, None).ws)
 
@@ -552,7 +552,9 @@ def test_only_the_expiry_itself_is_of_its_kind_and_a_table_says_what_it_keeps(st
         planned(keeping(stateful, None))
     with pytest.raises(Refused, check=has_code("keeps_every_snapshot")):
         plan_expiry(stateful.ws, DUE, reason="retention", by="ana")
-    request = PlanRequest(table=CASES, days=DayRange.inclusive(JANUARY, LAST), reason="why", by="ana", kind=Kind.EXPIRY)
+    request = PlanRequest(
+        table=CASES, days=DayRange.inclusive(JANUARY, LAST), reason="why", by="ana", kind=RunPurpose.EXPIRY
+    )
     with pytest.raises(NotOneOf, match="the kind of a plan is"):
         operations.plan(stateful.ws, request)
 

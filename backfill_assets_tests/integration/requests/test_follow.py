@@ -28,8 +28,8 @@ from backfill_assets.core.errors import (
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
 from backfill_assets.main import app
-from backfill_assets.planning.manifest_parts import A_PERSON, CauseKind, Kind, RunCause
-from backfill_assets.planning.request import PlanRequest, Terms
+from backfill_assets.planning.manifest_parts import A_PERSON, CauseKind, RunCause, RunPurpose
+from backfill_assets.planning.request import PlanRequest, TableSpec
 from backfill_assets.report.status import status, status_page
 from backfill_assets.requests import follow
 from backfill_assets.requests.authority import demand_of
@@ -98,7 +98,7 @@ def test_two_that_follow_at_once_write_one_manifest(hand: Hand) -> None:
     publication = hand.published({FIFTH: 15})
     meanwhile: list[str] = []
 
-    def terms_of(name: str) -> Terms:
+    def terms_of(name: str) -> TableSpec:
         meanwhile.extend(planned(hand))
         return operations.present_terms(hand.ws, name)
 
@@ -129,7 +129,7 @@ def test_only_the_present_release_follows_without_a_person(hand: Hand) -> None:
     run = operations.run_named(hand.ws, run_id)
     assert is_automatic(hand, run)
     assert not is_automatic(hand, run, transform_version="0.9.0")
-    assert not is_automatic(hand, run, cause=A_PERSON, kind=Kind.LIVE)
+    assert not is_automatic(hand, run, cause=A_PERSON, kind=RunPurpose.LIVE)
 
 
 def test_a_follow_up_of_an_undone_publication_is_refused_with_a_sentence(hand: Hand) -> None:
@@ -203,7 +203,7 @@ def test_what_a_person_computed_meanwhile_is_not_computed_again(hand: Hand) -> N
 def test_a_follow_up_that_cannot_be_planned_says_why_until_it_is_cancelled(hand: Hand) -> None:
     publication = hand.published({FIFTH: 15})
 
-    def broken(_name: str) -> Terms:
+    def broken(_name: str) -> TableSpec:
         raise ReferenceNotRead(reference="calendar", place="/references", is_named=False)
 
     for _ in range(2):
@@ -244,7 +244,7 @@ def test_the_audit_finds_an_undone_publication_that_still_asks(hand: Hand) -> No
 def test_follow_exits_with_1_when_something_failed_and_clears_what_is_cancelled(
     hand: Hand, monkeypatch: pytest.MonkeyPatch, work_in: WorkIn
 ) -> None:
-    def broken(_ws: Workspace, _name: str) -> Terms:
+    def broken(_ws: Workspace, _name: str) -> TableSpec:
         raise ReferenceNotRead(reference="calendar", place="/references", is_named=False)
 
     def backfill(*words: str) -> Result:

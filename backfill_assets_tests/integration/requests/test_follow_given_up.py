@@ -12,7 +12,7 @@ from backfill_assets.application.sensor_work import clear
 from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.core.people import Sensor
 from backfill_assets.domain import Reference
-from backfill_assets.planning.request import PlanRequest, Terms
+from backfill_assets.planning.request import PlanRequest, TableSpec
 from backfill_assets.report.status import status
 from backfill_assets.transforms.errors import ReferenceNotRead
 from backfill_assets.upkeep.audit import audit
@@ -29,7 +29,7 @@ FIFTH = date(2026, 1, 5)
 
 @pytest.mark.long
 def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_ws: Workspace, _name: str) -> Terms:
+    def broken(_ws: Workspace, _name: str) -> TableSpec:
         raise ReferenceNotRead(reference="calendar", place="/references", is_named=False)
 
     publication = hand.published({FIFTH: 15})
@@ -66,7 +66,7 @@ def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkey
 def test_what_was_tried_in_vain_is_listed_also_by_a_tick_that_cannot_plan(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_ws: Workspace, _name: str) -> Terms:
+    def broken(_ws: Workspace, _name: str) -> TableSpec:
         raise ReferenceNotRead(reference="calendar", place="/references", is_named=False)
 
     publication = hand.published({FIFTH: 15})

@@ -29,7 +29,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.sensors import live_schedule
-from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.planning.manifest_parts import CauseKind, Mode, RunPurpose
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.follow import stuck_words
 from backfill_assets.report.status import status
@@ -85,7 +85,11 @@ def test_the_newest_days_are_published_by_policy_once_and_by_the_same_code(shop:
         run = newest(shop)
         # The day after the last one is read as look-ahead, so the thirteenth waits for the fourteenth.
         assert (run.state, run.manifest.partitions) == (RunState.PUBLISHED, (date(2026, 1, 10), *NEW[:2]))
-        assert (run.manifest.kind, run.manifest.mode, run.manifest.cause.kind) == (Kind.LIVE, Mode.LIVE, CauseKind.LIVE)
+        assert (run.manifest.kind, run.manifest.mode, run.manifest.cause.kind) == (
+            RunPurpose.LIVE,
+            Mode.LIVE,
+            CauseKind.LIVE,
+        )
         assert run.approved_by == "policy:live"
         assert {shop.amounts()[day] for day in run.manifest.partitions} == {40}
         assert instance.get_runs(limit=1)[0].tags[tags.BY] == "live"

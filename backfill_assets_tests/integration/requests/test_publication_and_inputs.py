@@ -20,7 +20,7 @@ from backfill_assets.core.errors import (
 )
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Mode, RunPurpose
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.history import partition_history
@@ -40,7 +40,7 @@ FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
 def test_the_plan_says_what_is_read_and_replaced(shop: Shop) -> None:
     shop.published()
     plan = operations.plan(shop.ws, PlanRequest(table=RECENT, days=MIDDLE, reason="say", by="ana"))
-    assert plan.manifest.kind is Kind.RESTATEMENT
+    assert plan.manifest.kind is RunPurpose.RESTATEMENT
     (read,) = plan.inputs
     assert read.partitions == tuple(DayRange.inclusive(date(2026, 1, 3), date(2026, 1, 7)))
     assert read.warm_up == (date(2026, 1, 3), date(2026, 1, 4), date(2026, 1, 7))
@@ -195,7 +195,7 @@ def test_the_whole_way_is_the_same_with_the_ledger_in_postgresql(
 
 def test_a_run_of_kind_live_cannot_be_asked_for(shop: Shop) -> None:
     with pytest.raises(Refused, match="the kind of a plan is 'LIVE'"):
-        operations.plan(shop.ws, PlanRequest(table=RECENT, days=MIDDLE, reason="sneak", by="ana", kind=Kind.LIVE))
+        operations.plan(shop.ws, PlanRequest(table=RECENT, days=MIDDLE, reason="sneak", by="ana", kind=RunPurpose.LIVE))
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ from backfill_assets.domain import DerivedTable, Domain, phases
 from backfill_assets.ledger.errors import NeedsApproval
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.requests import authority
@@ -75,7 +75,7 @@ def staged_by_ana(
     generator: StoryGenerator,
     table: str,
     days: Sequence[date] = (DAY,),
-    kind: Kind = Kind.REPAIR,
+    kind: RunPurpose = RunPurpose.REPAIR,
     version: str | None = None,
 ) -> str:
     request = PlanRequest(
@@ -162,7 +162,7 @@ def test_the_ledger_itself_refuses_what_no_repair_may_publish_alone(
         generator.load(generator.ws)
         # The rows that were read before are lost as well.
         for table in (TURNOVER, "silver.colours"):
-            run_id = staged_by_ana(generator, table, kind=Kind.RESTATEMENT)
+            run_id = staged_by_ana(generator, table, kind=RunPurpose.RESTATEMENT)
             operations.approve(generator.ws, run_id, by="ben")
             old = file_of(generator.ws, table, DAY)
             operations.publish(generator.ws, run_id, by="ana")
@@ -177,8 +177,10 @@ def test_the_ledger_itself_refuses_what_no_repair_may_publish_alone(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [Kind.RESTATEMENT, Kind.REPAIR])
-def test_a_file_that_was_away_for_a_moment_is_brought_back_by_a_rollback(generator: StoryGenerator, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [RunPurpose.RESTATEMENT, RunPurpose.REPAIR])
+def test_a_file_that_was_away_for_a_moment_is_brought_back_by_a_rollback(
+    generator: StoryGenerator, kind: RunPurpose
+) -> None:
     path = file_of(generator.ws, TURNOVER, DAY)
     away = path.rename(path.with_suffix(".away"))
     run_id = staged_by_ana(generator, TURNOVER, kind=kind)
@@ -206,7 +208,7 @@ def test_a_repair_has_the_declared_phases_unless_a_file_is_lost(generator: Story
     if is_lost:
         file_of(generator.ws, PALETTE, DAY).unlink()
     days = DayRange.inclusive(BUILT[1], BUILT[-1])
-    request = PlanRequest(table=PALETTE, days=days, reason="a file", by="ana", kind=Kind.REPAIR)
+    request = PlanRequest(table=PALETTE, days=days, reason="a file", by="ana", kind=RunPurpose.REPAIR)
     assert isinstance(plan_table(generator.ws, request), Plan if is_lost else PlannedSet)
 
 
@@ -215,7 +217,7 @@ def test_what_was_accepted_as_lost_is_not_brought_back_when_its_file_comes_back(
     path = file_of(generator.ws, TURNOVER, DAY)
     generator.compute.land(generator.ws, {DAY: (99, 7)}, by="ana")
     generator.load(generator.ws)
-    run_id = staged_by_ana(generator, TURNOVER, kind=Kind.RESTATEMENT)
+    run_id = staged_by_ana(generator, TURNOVER, kind=RunPurpose.RESTATEMENT)
     operations.approve(generator.ws, run_id, by="ben")
     operations.publish(generator.ws, run_id, by="ana")
     away = path.rename(path.with_suffix(".away"))

@@ -20,7 +20,7 @@ from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import dagster_recorder
 from backfill_assets.orchestration.storage import open_instance
 from backfill_assets.planning.kinds.change import Scope
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
@@ -194,7 +194,7 @@ def test_separate_ranges_are_planned_with_their_dependents_in_phases_and_as_what
     three = plan_table(ws, PlanRequest(**asked), AskedPhases(count=3, terms=Phases()))
     assert isinstance(three, PlannedSet)
     assert [day for plan in three.plans for day in plan.manifest.partitions] == list(APART)
-    pilot = PlanRequest(**asked, scope=Scope(where=(("amount", "40"),)), kind=Kind.REPAIR)
+    pilot = PlanRequest(**asked, scope=Scope(where=(("amount", "40"),)), kind=RunPurpose.REPAIR)
     assert operations.plan(ws, pilot).manifest.partitions == tuple(APART)
     monthly = operations.plan(ws, PlanRequest(**{**asked, "table": TOTALS}))
     assert monthly.manifest.partitions == (FEBRUARY.start,), "two ranges of one month"

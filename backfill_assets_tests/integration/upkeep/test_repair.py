@@ -28,7 +28,7 @@ from backfill_assets.lake.append import validation_table
 from backfill_assets.landing import key_versions
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.kinds.change import Scope
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
@@ -129,7 +129,7 @@ def stale(book: Book) -> Sequence[object]:
 def repaired(book: Book, table: str, *days: date | DayRange, published_by: Book | None = None) -> str:
     """A repair that ana plans, runs and publishes, to which nobody agrees."""
     ranges = [each if isinstance(each, DayRange) else DayRange.inclusive(each, each) for each in days]
-    request = PlanRequest(table=table, days=days_in(ranges), reason="a lost file", by="ana", kind=Kind.REPAIR)
+    request = PlanRequest(table=table, days=days_in(ranges), reason="a lost file", by="ana", kind=RunPurpose.REPAIR)
     run_id = operations.plan(book.ws, request).manifest.run_id
     operations.stage(book.ws, run_id, actor="ana")
     operations.gate(book.ws, run_id, actor="ana")
@@ -353,7 +353,11 @@ def shown(what: Page) -> str:
 def test_no_page_says_that_a_repair_waits_for_an_approval_that_it_does_not_need(book: Book) -> None:
     removed(accepted_file(book, ACCOUNTS, DAYS[2]))
     request = PlanRequest(
-        table=ACCOUNTS, days=DayRange.inclusive(DAYS[2], DAYS[2]), reason="a lost file", by="ana", kind=Kind.REPAIR
+        table=ACCOUNTS,
+        days=DayRange.inclusive(DAYS[2], DAYS[2]),
+        reason="a lost file",
+        by="ana",
+        kind=RunPurpose.REPAIR,
     )
     plan = operations.plan(book.ws, request)
     run_id = plan.manifest.run_id
@@ -448,7 +452,7 @@ def test_lost_rows_that_no_one_run_computes_as_they_were_are_planned_by_the_comm
     for day in DAYS[1:]:
         removed(accepted_file(book, SUMS, day))
     request = PlanRequest(
-        table=SUMS, days=DayRange.inclusive(DAYS[1], DAYS[3]), reason="lost", by="ana", kind=Kind.REPAIR
+        table=SUMS, days=DayRange.inclusive(DAYS[1], DAYS[3]), reason="lost", by="ana", kind=RunPurpose.REPAIR
     )
     with pytest.raises(
         Refused, match="computed with different versions of its code, scope, references or inputs"

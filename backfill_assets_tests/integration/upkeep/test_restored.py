@@ -21,7 +21,7 @@ from backfill_assets.application.recover import recover
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.next_steps import Command, Invocation
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.follow import RecoveredWork
 from backfill_assets.report.repairs import after_audit
@@ -222,7 +222,7 @@ def test_rows_whose_files_no_backup_has_are_repaired_as_recorded_by_what_the_aud
     (plan,) = [each for each in asked if isinstance(each, Invocation) and each.command is Command.PLAN_TABLE]
     options = dict(plan.options)
     days = DayRange.inclusive(*(date.fromisoformat(str(options[name])) for name in ("first", "last")))
-    request = PlanRequest(table=RECENT, days=days, reason="no backup has its files", by="ana", kind=Kind.REPAIR)
+    request = PlanRequest(table=RECENT, days=days, reason="no backup has its files", by="ana", kind=RunPurpose.REPAIR)
     run_id = operations.plan(shop.ws, request).manifest.run_id
     shop.staged(run_id)
     # Nobody agrees: the rows are those that were agreed to.

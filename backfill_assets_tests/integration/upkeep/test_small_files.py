@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import TransformContext
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
@@ -57,7 +57,7 @@ def a_file_for_every_row(spark: SparkSession) -> Callable[..., Mapping[str, File
     return write_small
 
 
-def published(shop: Shop, table: str, days: DayRange, *, kind: Kind | None = None) -> str:
+def published(shop: Shop, table: str, days: DayRange, *, kind: RunPurpose | None = None) -> str:
     request = PlanRequest(table=table, days=days, reason="small files", by="ana", kind=kind)
     run_id = operations.plan(shop.ws, request).manifest.run_id
     # Approved before it is measured, it waits for its publication even where it would change nothing.
@@ -93,7 +93,7 @@ def test_a_repair_compacts_small_files_to_the_same_rows_and_nothing_downstream_m
     published(shop, RECENT, DAYS)
     assert shop.live_paths() == small, "a run that finds equal rows leaves the files"
 
-    repair = published(shop, RECENT, DAYS, kind=Kind.REPAIR)
+    repair = published(shop, RECENT, DAYS, kind=RunPurpose.REPAIR)
     assert set(files_of_days(shop).values()) == {1}
     assert checksums(shop) == rows
     assert len(shop.live_paths() - small) == len(list(DAYS)), "other days are not written again"

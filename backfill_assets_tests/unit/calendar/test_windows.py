@@ -27,7 +27,7 @@ from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import Cause, Limits
 from backfill_assets.planning.request import PlannedInput, require_inputs
 from backfill_assets.planning.stages import computing
-from backfill_assets.planning.state import AcceptedPartition, Basis, BasisInput
+from backfill_assets.planning.state import AcceptedPartition, ComputedFrom, ComputedFromInput
 from backfill_assets.staleness.decide import CurrentState, find_stale
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.graph_examples import SPAN, WINDOWS, every_partition, inputs_of
@@ -121,11 +121,11 @@ def test_a_changed_partition_makes_stale_and_moves_what_the_window_of_its_input_
     digests = {
         each.table: {day: "before" for p in output for day in inputs_of(graph, each, node, p)} for each in node.inputs
     }
-    basis: Basis = replace(
+    basis: ComputedFrom = replace(
         BASIS,
         partitions=tuple(output),
         configuration=configuration_of(node),
-        inputs=tuple(BasisInput(edge=each, digests=digests[each.table]) for each in node.inputs),
+        inputs=tuple(ComputedFromInput(edge=each, digests=digests[each.table]) for each in node.inputs),
     )
     after = {**digests, edge.table: {**digests[edge.table], changed: "after"}}
     present: CurrentState = replace(PRESENT, configuration=configuration_of(node), digests=after)

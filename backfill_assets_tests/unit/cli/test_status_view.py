@@ -18,7 +18,7 @@ from backfill_assets.ledger.states import ActState, RunState, SetState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.pilot import Pilot
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.safeguards import USUAL_POLICY
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.runs import RunSummary, SetMember, run_summary_page, set_facts
@@ -36,7 +36,7 @@ def run(number: int, state: RunState, *, set_id: str | None = None) -> RunSummar
         run_id,
         table="silver.case_sla_daily",
         days=Partitions.of(Grain.DAILY, DayRange.inclusive(date(2025, 2, 1), date(2025, 4, 30))),
-        kind=Kind.REPROCESSING,
+        kind=RunPurpose.REPROCESSING,
         request_id=set_id,
     )
     return RunSummary(record=a_run(manifest, state), next_step=step(do(Command.APPROVE, run_id, by=ANOTHER_PERSON)))

@@ -22,7 +22,7 @@ from backfill_assets.planning.request import (
     Plan,
     PlanRequest,
     Staged,
-    Terms,
+    TableSpec,
     Upstream,
     propose,
 )
@@ -86,7 +86,7 @@ def plan_of(
     proof: ProofTerms | None = None,
     asked: AskedLimits = NO_LIMITS_ASKED,
 ) -> Plan:
-    terms = Terms(
+    terms = TableSpec(
         domain="example",
         partition_column="day",
         transform="t",

@@ -26,7 +26,6 @@ from backfill_assets.planning.manifest_parts import (
     Cause,
     CauseKind,
     GateTerm,
-    Kind,
     Limits,
     Mode,
     PinnedInput,
@@ -35,6 +34,7 @@ from backfill_assets.planning.manifest_parts import (
     Reason,
     ReferenceSemantics,
     RunCause,
+    RunPurpose,
     semantics_of,
 )
 from backfill_assets.planning.safeguards import SOURCE_POLICY, USUAL_POLICY
@@ -45,7 +45,7 @@ FIRST = date(2006, 7, 1)
 MANIFEST = Manifest(
     run_id="case_sla_daily-20260115-0a1b2c3d",
     request_id="case_sla_daily-20260115-0a1b2c3d",
-    kind=Kind.RESTATEMENT,
+    kind=RunPurpose.RESTATEMENT,
     mode=Mode.BACKFILL,
     reason="deadlines were computed in UTC",
     requested_by="ana",
@@ -82,11 +82,11 @@ MANIFEST = Manifest(
 
 @given(
     st.text(min_size=1),
-    st.sampled_from(Kind),
+    st.sampled_from(RunPurpose),
     st.sampled_from(Mode),
     st.lists(st.dates(), unique=True, min_size=1, max_size=5),
 )
-def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode: Mode, days: list[date]) -> None:
+def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: RunPurpose, mode: Mode, days: list[date]) -> None:
     try:
         reason.encode()
     except UnicodeEncodeError:

@@ -13,7 +13,15 @@ from backfill_assets.calendar.partitions import Grain
 from backfill_assets.ledger.bases import without_pins
 from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, MoreDays, PinnedInput, PinnedPartition, Proof
+from backfill_assets.planning.manifest_parts import (
+    Limits,
+    Mode,
+    MoreDays,
+    PinnedInput,
+    PinnedPartition,
+    Proof,
+    RunPurpose,
+)
 from backfill_assets.planning.safeguards import USUAL_POLICY
 
 TRAPS = ['"inputs":[{"argument":', '"partitions":[[', ']],"table":', '"]]', "]", "plain"]
@@ -37,7 +45,7 @@ def test_what_is_cut_out_and_what_is_left_make_the_whole(
     manifest = Manifest(
         run_id="run",
         request_id="run",
-        kind=Kind.BACKFILL,
+        kind=RunPurpose.BACKFILL,
         mode=Mode.BACKFILL,
         reason=reason,
         requested_by=reason,

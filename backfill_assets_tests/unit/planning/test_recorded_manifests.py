@@ -21,7 +21,7 @@ from backfill_assets.planning.kinds.merge import merge
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.kinds.replace import versioned
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest_parts import Mode, PinnedInput, PinnedPartition, RunPurpose
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets_tests.support.ledger_examples import a_manifest
 from backfill_assets_tests.support.recorded import left_over
@@ -42,10 +42,12 @@ RUNS: Mapping[str, Manifest] = {
     "merge": replace(RUN, change=MERGED, base=ACCEPTED),
     "versioned": replace(RUN, change=versioned(of="silver.other", differs=("amount",), clean_days=3)),
     "pilot": replace(RUN, change=Pilot(rows=Scope(where=(("shop", "north"),))), base=ACCEPTED),
-    "expiry": replace(RUN, kind=Kind.EXPIRY, change=Expire(keep=RetentionRule(days=90, then="month")), base=ACCEPTED),
+    "expiry": replace(
+        RUN, kind=RunPurpose.EXPIRY, change=Expire(keep=RetentionRule(days=90, then="month")), base=ACCEPTED
+    ),
     "load": replace(
         RUN,
-        kind=Kind.LIVE,
+        kind=RunPurpose.LIVE,
         mode=Mode.LIVE,
         change=Load(imports=("imp-000001", "imp-000002"), declared_empty=RUN.partitions[1:2]),
         table="bronze.example",

@@ -16,7 +16,7 @@ from backfill_assets.core.people import POLICY
 from backfill_assets.ledger.records import LOST, CandidatePartition, PartitionVersion
 from backfill_assets.ledger.states import RunState, VersionState
 from backfill_assets.planning.kinds.merge import Merge
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.requests.verdict import brings_back_what_was_recorded, has_recorded_rows
 
 DAYS = (date(2026, 1, 1), date(2026, 1, 2))
@@ -67,7 +67,7 @@ def repair(
     staged: Sequence[CandidatePartition],
     accepted: Sequence[PartitionVersion],
     *,
-    kind: Kind = Kind.REPAIR,
+    kind: RunPurpose = RunPurpose.REPAIR,
     state: RunState = RunState.PASSED,
     approved_by: str | None = None,
     agreed: bool = True,
@@ -103,7 +103,7 @@ def test_a_repair_of_which_every_partition_is_as_recorded_needs_nobody() -> None
 
 
 def test_a_repair_with_anything_else_waits_for_a_person() -> None:
-    assert not repair(BOTH_STAGED, BOTH_ACCEPTED, kind=Kind.RESTATEMENT), "it is no repair"
+    assert not repair(BOTH_STAGED, BOTH_ACCEPTED, kind=RunPurpose.RESTATEMENT), "it is no repair"
     assert not repair((BOTH_STAGED[0], replace(BOTH_STAGED[1], rows=3)), BOTH_ACCEPTED), "one partition differs"
     assert not repair(BOTH_STAGED[:1], BOTH_ACCEPTED), "one partition is not staged"
     assert not repair(BOTH_STAGED, BOTH_ACCEPTED[:1]), "one partition had no accepted rows"

@@ -11,7 +11,7 @@ from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.calendar.windows import Window
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.planning.kinds.merge import Merge
-from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, ReferenceSemantics
+from backfill_assets.planning.manifest_parts import Limits, Mode, ReferenceSemantics, RunPurpose
 from backfill_assets.planning.request import AskedReferences, Plan, PlanRequest, Staged, whole_table
 from backfill_assets_tests.unit.planning.test_estimates import FIRST, LAST, MIDDLE, Accepted, graph_of, plan_of
 
@@ -30,15 +30,15 @@ def planned(*accepted: date, request: PlanRequest = REQUEST) -> Plan:
 
 def test_what_replaces_accepted_rows_is_a_restatement_that_names_their_runs() -> None:
     first = planned()
-    assert (first.manifest.kind, first.manifest.supersedes) == (Kind.BACKFILL, ())
+    assert (first.manifest.kind, first.manifest.supersedes) == (RunPurpose.BACKFILL, ())
     assert (first.replaced_partitions, first.replaced_rows) == (0, 0)
     again = planned(TWO)
-    assert (again.manifest.kind, again.manifest.supersedes) == (Kind.RESTATEMENT, ("before",))
+    assert (again.manifest.kind, again.manifest.supersedes) == (RunPurpose.RESTATEMENT, ("before",))
     assert (again.replaced_partitions, again.replaced_rows) == (1, 5)
 
 
 def test_a_kind_that_was_asked_for_is_kept_and_a_dry_run_replaces_nothing() -> None:
-    assert planned(TWO, request=replace(REQUEST, kind=Kind.REPAIR)).manifest.kind is Kind.REPAIR
+    assert planned(TWO, request=replace(REQUEST, kind=RunPurpose.REPAIR)).manifest.kind is RunPurpose.REPAIR
     assert planned(TWO, request=replace(REQUEST, mode=Mode.DRY_RUN)).manifest.supersedes == ()
 
 

@@ -17,7 +17,7 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.kinds.expire import Expire, RetentionRule
-from backfill_assets.planning.manifest_parts import Cause, Kind, Limits, Mode, Reason
+from backfill_assets.planning.manifest_parts import Cause, Limits, Mode, Reason, RunPurpose
 from backfill_assets.planning.request import AskedLimits, Plan
 from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.planning.safeguards import Demand
@@ -229,7 +229,7 @@ def test_who_approves_is_said_as_it_is() -> None:
         "approved by policy: live runs are published automatically"
     ]
     # A table may want a person for what arrives by itself as well.
-    live = replace(manifest, kind=Kind.LIVE, mode=Mode.LIVE)
+    live = replace(manifest, kind=RunPurpose.LIVE, mode=Mode.LIVE)
     assert agreements(stages_of([live], GRAPH)) == [f"wait until another person than ana approves {manifest.run_id}"]
     assert agreements(stages_of([replace(manifest, mode=Mode.DRY_RUN)], GRAPH, demand=automatic)) == []
 

@@ -14,7 +14,7 @@ from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import Cause, PinnedReference, Reason, ReferenceSemantics, together
-from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
+from backfill_assets.planning.state import UNKNOWN_DIGEST, ComputedFrom, ComputedFromInput
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.decide import CurrentState, ReferenceDiff, find_stale
 
@@ -27,7 +27,7 @@ BUILT = DayRange.inclusive(date(2024, 3, 1), date(2024, 3, 31))
 NEEDED = DayRange.inclusive(date(2024, 2, 24), date(2024, 4, 1))
 DIGESTS = {day: f"events {day}" for day in NEEDED}
 CALENDAR = PinnedReference(name="calendar", version="2024", sha256="1" * 64)
-BASIS = Basis(
+BASIS = ComputedFrom(
     run_id="weekly-1",
     partitions=tuple(BUILT),
     transform="weekly",
@@ -35,7 +35,7 @@ BASIS = Basis(
     code_digest="c" * 64,
     configuration=configuration_of(WEEKLY),
     references=(CALENDAR,),
-    inputs=(BasisInput(edge=EDGE, digests=DIGESTS),),
+    inputs=(ComputedFromInput(edge=EDGE, digests=DIGESTS),),
     imports=frozenset(),
     requested_at=AT,
     session_digest="s" * 64,
@@ -51,7 +51,7 @@ PRESENT = CurrentState(
 )
 
 
-def found(present: CurrentState = PRESENT, basis: Basis = BASIS) -> list[tuple[date, date, tuple[Reason, ...]]]:
+def found(present: CurrentState = PRESENT, basis: ComputedFrom = BASIS) -> list[tuple[date, date, tuple[Reason, ...]]]:
     ranges = find_stale(WEEKLY, GRAPH, [basis], present).ranges
     return [(each.partitions[0], each.partitions[-1], each.reasons) for each in ranges]
 
@@ -111,7 +111,9 @@ def test_a_state_is_stale_once_it_begins_later_or_there_are_days_before_the_firs
     state = replace(WEEKLY, inputs=(edge,))
     read = {day: digest for day, digest in DIGESTS.items() if day < BUILT.end}
     basis = replace(
-        BASIS, configuration=configuration_of(state), inputs=(BasisInput(edge=edge, digests=read, within=DIGESTS),)
+        BASIS,
+        configuration=configuration_of(state),
+        inputs=(ComputedFromInput(edge=edge, digests=read, within=DIGESTS),),
     )
     earlier = {day(23, month=2): "built since", **DIGESTS}
 
@@ -130,7 +132,7 @@ def test_a_state_is_stale_once_it_begins_later_or_there_are_days_before_the_firs
 
 
 def test_an_input_that_is_not_declared_any_more_is_another_configuration() -> None:
-    gone = BasisInput(edge=replace(EDGE, argument="gone", table="bronze.gone"), digests=DIGESTS)
+    gone = ComputedFromInput(edge=replace(EDGE, argument="gone", table="bronze.gone"), digests=DIGESTS)
     ((first, last, (reason,)),) = found(basis=replace(BASIS, inputs=(*BASIS.inputs, gone)))
     assert (first, last, reason.cause) == (BUILT.start, BUILT.last, Cause.CONFIGURATION_CHANGED)
 
@@ -221,7 +223,7 @@ def test_a_partition_is_stale_only_when_nothing_that_it_rests_on_agrees_and_then
     late = replace(BASIS, run_id="replayed", transform_version="0.9.0")
     other = replace(BASIS, run_id="other", code_digest="d" * 64)
 
-    def reasons(*earlier: Basis) -> list[tuple[date, date, list[Cause]]]:
+    def reasons(*earlier: ComputedFrom) -> list[tuple[date, date, list[Cause]]]:
         stale = find_stale(WEEKLY, GRAPH, [late], PRESENT, earlier=lambda _doubted: earlier)
         return [(r.partitions[0], r.partitions[-1], [why.cause for why in r.reasons]) for r in stale.ranges]
 
@@ -234,7 +236,7 @@ def test_a_partition_is_stale_only_when_nothing_that_it_rests_on_agrees_and_then
 def test_only_what_the_last_bases_doubt_is_asked_about() -> None:
     asked: list[frozenset[date]] = []
 
-    def earlier(partitions: Collection[date]) -> list[Basis]:
+    def earlier(partitions: Collection[date]) -> list[ComputedFrom]:
         asked.append(frozenset(partitions))
         return []
 
