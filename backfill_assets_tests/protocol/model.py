@@ -1,7 +1,7 @@
 """Which states can publication reach, if everybody may stop anywhere, and is one of them wrong?
 
 No Delta, no SQL: two partitions of one table, a ledger, files, and processes whose steps are those of
-`publication/publish.py`, `recover.py`, `vacuum.py` and `lake/swap.py`. Every step is atomic, as a transaction of the
+`requests/publish.py`, `recover.py`, `vacuum.py` and `lake/swap.py`. Every step is atomic, as a transaction of the
 ledger or a commit to the log is; between any two steps every other process may act. A process that is never chosen
 again is a dead one, and one that is chosen late was paused, so the search needs no steps for either; only leases have
 to know who is asleep when time passes (`work`). A transaction that fails before it begins is a process that stopped

@@ -16,17 +16,17 @@ NOTHING: Files = frozenset()
 class Guard(StrEnum):
     """What keeps the protocol right: where it is in the package, and what it does."""
 
-    INTENT_FIRST = "publication.publish.publish_run: the intent is in the ledger before the table changes"
+    INTENT_FIRST = "requests.publish.publish_run: the intent is in the ledger before the table changes"
     ONE_OPEN = "ledger.write_publications.PublicationWrites._must_be_free: one open publication of a table"
     SAME_TARGET = (
-        "publication.obstacles.same_target,"
+        "requests.obstacles.same_target,"
         " ledger.write_publications.PublicationWrites._must_expect_what_is_accepted: over what it was compared with"
     )
     APPROVAL = (
-        "publication.obstacles.agreed,"
+        "requests.obstacles.agreed,"
         " ledger.write_publications.PublicationWrites._may_publish: asked in the intent's transaction"
     )
-    GATED_FILES = "publication.obstacles.passed_gates: passed for exactly these files"
+    GATED_FILES = "requests.obstacles.passed_gates: passed for exactly these files"
     NOT_REMOVED = "ledger.write_publications.PublicationWrites._must_be_there: what retention marked stays removed"
     REQUIRE_FILES = "lake.swap._require_files: every new file is there before the commit"
     COMPARE = "lake.swap._compare: every declared partition holds what is expected"
@@ -36,7 +36,7 @@ class Guard(StrEnum):
     ASK_BEFORE_COMMIT = "lake.swap.swap: GIVEN_UP is looked for on the handle that commits"
     FENCE = "lake.swap.fence: GIVEN_UP is committed before a publication is abandoned for another process"
     FENCE_ONE_HANDLE = "lake.swap.fence: max_commit_retries=0"
-    UNKNOWN_STAYS_OPEN = "publication.publish.swap_and_acknowledge: an unknown outcome is not a refusal"
+    UNKNOWN_STAYS_OPEN = "requests.publish.swap_and_acknowledge: an unknown outcome is not a refusal"
     CONDITIONAL_STEP = "ledger.events.EventLog.change: UPDATE ... WHERE state = :from"
     FINISH_TWICE = "ledger.write_publications.PublicationWrites.finish: finishing what is finished changes nothing"
     RUN_HELD = "ledger.runs.RunWrites.take: a run that is being published is not staged again"
