@@ -85,7 +85,7 @@ def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
 
 
 def _is_kept(node: TableNode, found: Staleness, *, asked: str | None) -> bool:
-    """Whether what is stale of a table stays as it is: no run changes it, or it is beside what readers are shown and
+    """True if what is stale of a table stays as it is: no run changes it, or it is beside what readers are shown and
     was not asked for."""
     return bool(node.change.fixed(set(found.partitions))) or (node.is_beside and node.name != asked)
 

@@ -99,7 +99,7 @@ class Evaluated:
     #: Some rows that would change, before and after, or that are there for the first time.
     sample: tuple[SampledRow, ...]
     failing: tuple[FailingKey, ...]  #: Keys of some rows that fail a gate, with the gate.
-    passed: bool  #: Whether every blocking gate passed in every partition.
+    passed: bool  #: True if every blocking gate passed in every partition.
 
 
 @dataclass(kw_only=True)

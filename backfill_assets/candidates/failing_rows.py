@@ -153,8 +153,8 @@ class GateQueries:
 
     ws: Workspace
     table: Table
-    gates: Sequence[Failing]  #: The gates.
-    partitions: tuple[date, ...]  #: What is measured.
+    gates: Sequence[Failing]
+    partitions: tuple[date, ...]
     candidate: Callable[[], DataFrame]  #: The rows that are measured.
     accepted: Callable[[], DataFrame]  #: The rows of the same partitions that readers see.
     inputs: Mapping[str, Callable[[], DataFrame]]  #: The inputs of the table, by argument, as its transform reads them.

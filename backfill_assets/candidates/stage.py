@@ -81,7 +81,7 @@ class StagingSession:
     table: Table
     token: str  #: Identifies this attempt. It is not a counter: it distinguishes a process that has lost the run.
     listener: Listener
-    inputs: PinnedFiles  #: The pinned input files.
+    inputs: PinnedFiles
     finished: frozenset[int]  #: The chunks that an earlier attempt finished from the same inputs.
     begun_at: datetime  #: When the first chunk of this attempt began.
     #: How many rows the chunks of this attempt have, by number of the chunk.

@@ -49,7 +49,7 @@ class Family:
     replays: tuple[str, ...] = ()  #: Those that a table can have as `replay`.
     parts: tuple[str, ...] = ()  #: What else of its declarations authors write.
     target: Target | None = None  #: Given if tables can be replayed to it.
-    sniffs: bool = False  #: Whether it proposes declarations.
+    sniffs: bool = False  #: True if it proposes declarations.
 
     def module(self, name: str) -> Any:
         """A module of its package."""

@@ -68,9 +68,9 @@ class Resolution:
     name: str  #: What people call the stream.
     stream: str  #: Identifies it: positions of another identity mean something else, also under the same name.
     pinned: Mapping[str, str]  #: What else the positions rest on, such as the isolation level and the retention.
-    is_compacted: bool  #: Whether the stream drops earlier records of a key, so that what is gone cannot be known.
+    is_compacted: bool  #: True if the stream drops earlier records of a key, so that what is gone cannot be known.
     spans: tuple[Resolved, ...]  #: The ranges, by partition.
-    #: Whether they are everything that the source holds now, instead of what happened to it: what has landed and is not
+    #: True if they are everything that the source holds now, instead of what happened to it: what has landed and is not
     #: among it is withdrawn.
     is_whole: bool = False
 
@@ -88,7 +88,7 @@ class CapturePeriod:
 class Written:
     """The content of the file of a piece."""
 
-    records: int  #: How many records.
+    records: int
     first_at: datetime | None  #: The earliest time of a record; null without records.
     last_at: datetime | None  #: The latest one.
     #: The position behind the last record, where it is only known once the piece has been read; without records, the
@@ -113,7 +113,7 @@ class Operated:
     delete: str | None  #: The value that deletes; null where the source declares none.
     at: str  #: The column that gets the time of a record without a value, which deletes its key.
     version: int  #: The version of the contract whose names these are.
-    in_events: bool  #: Whether its records are change events of Debezium, of which such a delete is one more.
+    in_events: bool  #: True if its records are change events of Debezium, of which such a delete is one more.
     #: How that time is written where the column has not the form of ISO 8601; None where it has.
     written: Callable[[datetime], str] | None = None
 

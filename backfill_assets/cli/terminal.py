@@ -297,7 +297,7 @@ class _Line:
     value: Value
     before: Text = field(default_factory=Text)  #: What stands before it.
     style: str = ""  #: Of all of it.
-    is_cell: bool = False  #: Whether it is broken into lines wherever there is no room: the value of a fact.
+    is_cell: bool = False  #: True if it is broken into lines wherever there is no room: the value of a fact.
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         said = Text.assemble(self.before, text(self.value))

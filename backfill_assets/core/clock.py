@@ -26,7 +26,7 @@ class LedgerClock:
         self._elapsed = elapsed
         self._since: tuple[datetime, float] | None = None
         self.behind = timedelta()
-        """How far the clock was found to be behind, at most."""
+        """The most by which the clock was found to be behind."""
 
     def present(self, recorded: datetime | None) -> tuple[datetime, datetime]:
         """The present instant, and what the clock shows.

@@ -26,12 +26,13 @@ LINEAGE_OF_RUN = (
     "_reference_versions",
     "_restatement_reason",
 )
-"""What the rows of a run have in common besides their run. A table declares whether its rows carry it, and may declare
-that otherwise later: files with and without these columns are files of one table."""
+"""Columns in which all rows of a run are equal, besides their run. A table declares whether its rows carry it, and may
+declare that otherwise later: files with and without these columns are files of one table."""
 
 PUBLISHED_AT = "_published_at"
 EVIDENCE_OF_RUN = ("_input_range", PUBLISHED_AT, "_commit", "_distributions", "_image")
-"""What only the row of a run in `lineage.runs` says: null where it is not known, and in rows of earlier releases."""
+"""Columns that only the row of a run in `lineage.runs` has: null where it is not known, and in rows of earlier
+releases."""
 
 
 def in_sql(name: str) -> str:
@@ -135,7 +136,7 @@ class ColumnChange:
     column: str  #: Its name.
     was: str | None  #: Its type until then; null where it is added.
     becomes: str | None  #: Its type in the new rows; null where they do not have it.
-    loosens: bool = False  #: Whether null is allowed in it, or inside of it, where it was not.
+    loosens: bool = False  #: True if null is allowed in it, or inside of it, where it was not.
 
 
 def column_changes(

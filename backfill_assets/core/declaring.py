@@ -28,7 +28,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _WRITTEN = re.compile(r"Written with (?P<calls>`\w+\(\.*\)`(?: or `\w+\(\.*\)`)*)\.")
 """In the docstring of a class, by which functions an author makes one."""
 _ALIKE = 0.65
-"""From which likeness on a name is taken for another one that is written wrongly."""
+"""The likeness from which on a name is taken for another one with a typing mistake."""
 
 _WORDS = {
     str: "a text",

@@ -108,7 +108,7 @@ class BackfillError(Exception):
 
     @property
     def advice(self) -> Advice | None:
-        """What to do next, as text with names of fields and properties, or as a value; None for nothing.
+        """The next step, as text with names of fields and properties, or as a value; None for nothing.
 
         The second paragraph of the docstring of the class, or of the nearest base that has one.
         """
@@ -119,7 +119,7 @@ class BackfillError(Exception):
 
     @property
     def next_step(self) -> NextStep | None:
-        """What a reader can do about the error; None where there is nothing."""
+        """The next step of a reader; None where there is nothing to do."""
         advice = self.advice
         found = written(advice, _Values(self)) if isinstance(advice, str) else step(advice) if advice else None
         return found if found and found.parts else None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ARCHIVE = Path(sys.prefix) / "share" / "backfill_assets" / "spark_classes.jsa"
-"""Where this Python environment, whose jars it belongs to, has the archive."""
+"""The place of the archive in the Python environment whose jars it belongs to."""
 
 COMPUTE = "compute"
 """Asks this module's file, as a program of Spark's, for the small computation."""

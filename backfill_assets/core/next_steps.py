@@ -98,7 +98,7 @@ class Invocation:
         return replace(self, options=(*self.options, *options))
 
     def __str__(self) -> str:
-        """For logs of this process; a person reads `report.command_line`."""
+        """The text for logs of this process; a person reads `report.command_line`."""
         return " ".join([self.command, *self.of, *(f"{name}={value}" for name, value in self.options)])
 
 
@@ -110,7 +110,7 @@ class Option:
     value: str | bool = True
 
     def __str__(self) -> str:
-        """For logs of this process; a person reads `report.command_line`."""
+        """The text for logs of this process; a person reads `report.command_line`."""
         return self.name if isinstance(self.value, bool) else f"{self.name}={self.value}"
 
 
@@ -121,7 +121,7 @@ class NextStep:
     parts: tuple[str | Invocation | Option, ...]
 
     def __str__(self) -> str:
-        """For logs of this process; a person reads `report.command_line`."""
+        """The text for logs of this process; a person reads `report.command_line`."""
         return "".join(map(str, self.parts))
 
 
@@ -239,7 +239,7 @@ def named_first(words: Sequence[str]) -> tuple[Command, Sequence[str]]:
 
 
 def _given(word: str, values: Mapping[str, object]) -> object:
-    """What a word of a request stands for: itself, or the value that it names."""
+    """The value of a word of a request: the word, or the value that it names."""
     if word in ("True", "False"):
         return word == "True"
     if _ONE_FIELD.fullmatch(word):
@@ -313,19 +313,19 @@ def once_read(following: NextStep) -> NextStep:
 
 
 def compare_again(run_id: str) -> NextStep:
-    """For a run whose table has changed since it was compared: its rows stay, and are measured again."""
+    """The next step of a run whose table has changed since it was compared: its rows stay, and are measured again."""
     return step("compare it with the present rows: ", do(Command.RUN, run_id))
 
 
 def end_freeze(freeze_id: str) -> NextStep:
-    """For what waits for a freeze, which ends by itself."""
+    """The next step of a run or a load that waits for a freeze, which ends by itself."""
     return step("wait until then, or end it: ", do(Command.UNFREEZE, freeze_id, by=NAME, reason=WHY))
 
 
 WAIT_OR_RECOVER = step("wait for it; if its process is gone: ", do(Command.RECOVER))
-"""For work that is in progress in another process."""
+"""The next step while another process works."""
 
 
 def wait_or_take_over(work_id: str) -> NextStep:
-    """For a run or a landed file on which another process holds a lease."""
+    """The next step for a run or a landed file on which another process holds a lease."""
     return step("wait for it; if its process is gone: ", do(Command.RECOVER, work_id, now=True, by=NAME))

@@ -42,7 +42,7 @@ _DIGITS = str.maketrans("34578", "eastb")
 _NUMBER = re.compile(r"\d[\W\d]*$")
 
 _MOST_TRIED = 6
-"""How many letters of a name are tried as two letters each."""
+"""The number of letters of a name that are tried as two letters each."""
 
 # Letters without a visible form.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")

@@ -124,7 +124,7 @@ FROM_ENVIRONMENT = (
 """The settings of a store, named as other programs name them; `BACKFILL_STORAGE_OPTIONS` may hold any of them."""
 
 PATIENCE = timedelta(seconds=60)
-"""How long a store that does not answer, or answers that it cannot (503), is asked again."""
+"""The time for which a store that does not answer, or answers that it cannot (503), is asked again."""
 
 MOST_RETRIES = 1_000
 """More than fit into the patience: it is the time that ends them."""

@@ -23,7 +23,7 @@ Listener = Callable[[Progress], None]
 
 
 def no_listener(progress: Progress) -> None:
-    """For callers that do not show progress."""
+    """Ignores progress."""
 
 
 SAID_AFTER_S = 2.0

@@ -70,7 +70,7 @@ _JAVA_OPTIONS = " ".join([*(f"-D{name}={value}" for name, value in JAVA.items())
 DRIVER = "spark.driver.defaultJavaOptions"
 
 JAVA_OPTIONS: Mapping[str, str] = {DRIVER: _JAVA_OPTIONS, "spark.executor.defaultJavaOptions": _JAVA_OPTIONS}
-"""How `JAVA` is passed to the processes of Spark; given `extraJavaOptions` come after these."""
+"""The settings by which `JAVA` is passed to the processes of Spark; given `extraJavaOptions` come after these."""
 
 TUNING = (
     "spark.sql.adaptive.",

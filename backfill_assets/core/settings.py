@@ -49,7 +49,7 @@ DEBUG, OF_TESTS = "BACKFILL_DEBUG", "BACKFILL_TEST_"
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE_REFERENCE = Path(__file__).resolve().parents[1] / "examples" / "enforcement_sla" / "reference"
 IS_CHECKOUT = (PROJECT_ROOT / "pyproject.toml").exists()
-"""Whether this package runs from a checkout, not from an installed wheel."""
+"""True if this package runs from a checkout, not from an installed wheel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class Settings:
 
     @property
     def stores(self) -> frozenset[StoreUrl]:
-        """Where Spark reads and writes in object stores."""
+        """The places in object stores that Spark reads and writes."""
         return frozenset(place for place in (self.lake, self.landing) if isinstance(place, StoreUrl))
 
     def require_home(self, *, with_ledger: bool = False) -> None:

@@ -164,11 +164,11 @@ def _opened_on(server: SparkServer) -> RemoteSession:
 
 @dataclass(slots=True)
 class _Chosen:
-    """Where this process computes."""
+    """The sessions on servers that this process computes with."""
 
     sessions: dict[Path, RemoteSession] = field(default_factory=dict)  #: Its sessions on servers, by home.
     servers: dict[Path, int] = field(default_factory=dict)  #: The processes of these servers, by home.
-    is_elsewhere: bool = False  #: Whether it began without a server.
+    is_elsewhere: bool = False  #: True if it began without a server.
 
 
 _chosen = _Chosen()

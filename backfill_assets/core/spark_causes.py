@@ -1,4 +1,5 @@
-"""Why Spark stopped: its own sentence, and what lies below it: the innermost Java exception, or an error of Python."""
+"""The reason why Spark stopped: its own sentence, and what lies below it: the innermost Java exception, or an error of
+Python."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def one_line(raised: str) -> str:
 
 
 def spark_reason(error: Exception) -> str:
-    """Why Spark stopped, in one line and without a stack: its error class, its message, and what caused it.
+    """The reason why Spark stopped, in one line and without a stack: its error class, its message, and what caused it.
 
     The message of an error that a transform raises itself (`raise_error`) is shown alone.
     """
@@ -97,7 +98,8 @@ def text_refused(error: Exception) -> str | None:
 
 
 def recorded_reason(error: Exception) -> str:
-    """Why Spark stopped, as the ledger keeps it permanently: the error's class, because messages quote values."""
+    """The reason why Spark stopped, as the ledger keeps it permanently: the error's class, because messages quote
+    values."""
     if isinstance(error, AnalysisException):
         return _own_reason(error)  # about columns and types, before any row was read
     of_python, found = worker_error(error), _ERROR_CLASS.search(str(error))

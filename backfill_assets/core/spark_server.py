@@ -57,7 +57,7 @@ _LONGEST_LINE = 300
 
 
 class Unfit(StrEnum):
-    """Why a server that was started is not used."""
+    """The reasons for which a server that was started is not used."""
 
     ENDED = "ENDED"
     SILENT = "SILENT"

@@ -95,7 +95,7 @@ _PROCESSES = Path("/proc")
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 _PARENT, _FIRST_TIME, _AFTER_TIMES = 1, 11, 15
-"""Where `/proc/PID/stat` has them, behind the name of the program: the parent, and the times of a process and of its
+"""Their places in `/proc/PID/stat`, behind the name of the program: the parent, and the times of a process and of its
 children that have ended, each for itself and in the kernel."""
 
 

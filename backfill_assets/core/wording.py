@@ -27,7 +27,7 @@ _ANY_BUT_LINE_BREAKS = re.compile(f"(?!\n)[{_STEERING}]")
 
 
 def fault_of(text: str) -> str | None:
-    """Why an entered text cannot be stored and displayed, as the end of a sentence; None when it can."""
+    """The reason why an entered text cannot be stored and displayed, as the end of a sentence; None when it can."""
     if len(text) > MOST_CHARACTERS:
         return f"is {len(text):,} characters long, and {MOST_CHARACTERS:,} are the most"
     found = _ANY.search(text)
@@ -56,7 +56,7 @@ def word_of_a_shell(text: str) -> str:
 
 
 _MEANS_SOMETHING = re.compile(r'[$`"\\!]')
-"""What a shell does not leave as it is between double quotes."""
+"""Characters that a shell changes between double quotes."""
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -60,10 +60,10 @@ class CapturedRecords:
     """The records of captured files."""
 
     ws: Workspace  #: Where the files are.
-    source: str  #: The source that they were captured for.
+    source: str
     parts: tuple[ReplayPart, ...]  #: The files, in the order of their positions.
     headers: Callable[[ReplayPart], Headers]  #: What the records of a file have besides their own headers.
-    is_live: bool  #: Whether the target was there before, so that its partitions may be others.
+    is_live: bool  #: True if the target was there before, so that its partitions may be others.
 
     def __iter__(self) -> Iterator[Outgoing | None]:
         """The records; None for one that was captured twice, or is of one value with the one before it."""

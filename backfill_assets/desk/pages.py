@@ -54,7 +54,7 @@ class KnownStaleness:
 
     tables: tuple[Staleness, ...] = ()  #: Table by table; empty while nothing is known.
     as_of: datetime | None = None  #: When it was found out; None while nothing is known.
-    is_current: bool = False  #: Whether nothing that it depends on has changed since.
+    is_current: bool = False  #: True if nothing that it depends on has changed since.
     problem: str | None = None  #: Why it could not be found out; None when it could.
 
 
@@ -145,7 +145,7 @@ class Field:
     value: str = ""
     options: tuple[str, ...] = ()  #: What can be chosen; empty where anything can be typed.
     every: str = ""  #: What an empty choice is called; empty when something has to be chosen.
-    required: bool = False  #: Whether something has to be typed.
+    required: bool = False  #: True if something has to be typed.
 
 
 def address_of(ref: Ref) -> str:

@@ -93,7 +93,7 @@ def frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: str) ->
 
 
 FRAME = "frame by "
-"""How names begin by which a plan tells frames of known rows, followed by their keys."""
+"""The prefixes of names by which a plan tells frames of known rows, followed by their keys."""
 _MOST_KEYED_ROWS = 100_000
 _MOST_COLUMNS = 3
 

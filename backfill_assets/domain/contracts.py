@@ -33,7 +33,7 @@ Record = Mapping[str, Column]
 """The columns of a record, by name."""
 
 Compute = Callable[[Record], Record]
-"""From the columns of a record of one version to those columns of the next that are computed from them."""
+"""A function of the columns of a record of one version that computes columns of the next version."""
 
 _PYTHON_TYPES: Mapping[type[T.DataType], tuple[type, ...]] = {
     T.StringType: (str,),

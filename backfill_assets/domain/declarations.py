@@ -78,7 +78,7 @@ ATOMIC: tuple[type[T.DataType], ...] = (*IDENTIFYING, T.FloatType, T.DoubleType,
 """The types of columns, and of what is inside structs and arrays."""
 
 INFINITIES = frozenset({"infinity", "-infinity"})
-"""How PostgreSQL writes times that come after and before all others."""
+"""The words of PostgreSQL for times that come after and before all others."""
 
 _NAME = re.compile(r"\w[\w-]*")
 _MOST_DIGITS = 38
@@ -155,7 +155,7 @@ def _with_parts(path: str, kind: T.DataType) -> Iterator[tuple[str, T.DataType]]
 
 
 def _problem(kind: T.DataType) -> tuple[str, str] | None:
-    """Why a type is not allowed, and what to declare; None for one that is."""
+    """The reason why a type is not allowed, with what to declare; None for an allowed one."""
     match kind:
         case T.StructType() if not kind.fields:
             return "which Parquet cannot hold without members", "declare its members"

@@ -78,8 +78,8 @@ class OtherTable:
     argument: str  #: By which name.
     table: Any  #: A source table or a derived table of the domain.
     window: AnyWindow  #: How far around the partitions that are measured.
-    changes: bool = False  #: Whether the changelog is read, and not the current rows.
-    is_optional: bool = False  #: Whether partitions that are not accepted are left out.
+    changes: bool = False  #: True if the changelog is read, and not the current rows.
+    is_optional: bool = False  #: True if partitions that are not accepted are left out.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Failing:
     #: Of a gate that asks what the entries of its first reference say, the name of their list in the file: in a
     #: partition without an entry it measures nothing.
     entries: str = ""
-    #: Whether an entry that another version of that reference lacks, or has otherwise, loosens the gate.
+    #: True if an entry that another version of that reference lacks, or has otherwise, loosens the gate.
     keeps: bool = False
     #: What is wrong with these entries: takes them with `partition`, `grain`, `key` and `schema` of the table, and
     #: returns the number of an entry with what is wrong with it, or None.
@@ -306,7 +306,8 @@ def _arguments(name: str, function: FailingFunction) -> tuple[str, ...]:
 
 
 def cannot_be_given(gate: Failing, inputs: Collection[str]) -> str | None:
-    """Why a gate cannot be given what it names, with what there is; None if it can. Of a query this parses it.
+    """The reason why a gate cannot be given what it names, with what there is; None if it can. Of a query this parses
+    it.
 
     Args:
         inputs: The arguments by which the table reads its inputs.
@@ -386,4 +387,4 @@ def query_of(sql: str, names: Iterable[str]) -> str:
 
 
 Frames = Mapping[str, DataFrame]
-"""What a gate is given, by name."""
+"""The arguments of a gate, by name."""

@@ -110,7 +110,7 @@ class _Gate:
     candidate beside them. There is no default, so that a new kind is not left out by accident.
     """
 
-    blocking: bool = True  #: Whether a run that does not pass it cannot be published.
+    blocking: bool = True  #: True if a run that does not pass it cannot be published.
     #: The file and the line of its declaration.
     place: str = field(init=False, default_factory=place_of_declaration, repr=False, compare=False)
 
@@ -370,7 +370,7 @@ class Moved(_Gate):
 
 
 Then = Literal["block", "comment", "warn"]
-"""What becomes of a run with a partition that is far from the usual."""
+"""The consequence for a run with a partition that is far from the usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

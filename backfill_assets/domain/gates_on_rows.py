@@ -43,7 +43,7 @@ from backfill_assets.domain.gates_by_reference import added_up_as, amount_of, bo
 
 A_ROW, NO_ROW = "a row", "no row"
 OTHERS = "others"
-"""By which name a gate is given the rows of another table."""
+"""The name by which a gate is given the rows of another table."""
 
 
 @declared

@@ -44,7 +44,7 @@ STATEMENTS = (Operation.WITHDRAW, Operation.RESTORE)
 
 
 UNKNOWN_SINCE = "unknown"
-"""What ended the last version of a key that is dropped while it is not known."""
+"""The operation that ended the last version of a key that is dropped while it is not known."""
 
 
 class UnknownKeys(StrEnum):
@@ -142,4 +142,4 @@ DEBEZIUM_POSITION_COLUMNS = columns_of_changes(
 """The columns of a schema besides those of the table; of events of other connectors than PostgreSQL's the second."""
 
 DEBEZIUM_OPERATIONS = Operations(column=debezium.OPERATION, at=debezium.COMMITTED_AT, **debezium.OPERATIONS)
-"""How change events name their operation."""
+"""The names of operations in change events."""

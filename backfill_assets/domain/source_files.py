@@ -185,7 +185,7 @@ class Epoch:
 
 
 Form = str | Epoch
-"""How a time is written: a pattern of Spark's, such as `M/d/yyyy HH:mm`, or a number since 1970."""
+"""The form of a time: a pattern of Spark's, such as `M/d/yyyy HH:mm`, or a number since 1970."""
 
 
 def _mistakes_of_encoding(encoding: str) -> Iterator[str]:
@@ -351,7 +351,7 @@ Part = str | int | tuple[str, int]
 """One column of a file: its name or the path of a member, its position from 0, or the n-th column of a name, from 1."""
 
 FileName = str | int | tuple[str | int, ...]
-"""What a file calls a column: a part, or several whose texts are joined by a blank."""
+"""The name of a column in a file: a part, or several whose texts are joined by a blank."""
 
 SCHEMA_VERSION = "schema_version"
 """The column of a file that names the version of its contract, also where the contract does not have it."""
@@ -362,7 +362,7 @@ MOST_NAMES = 6
 
 
 class Named(Declared, Protocol):
-    """What the checks need of a source table."""
+    """The part of a source table that the checks need."""
 
     @property
     def reads(self) -> Dialect | None: ...
@@ -480,7 +480,7 @@ _MOST_AHEAD = timedelta(seconds=1e9)
 
 
 class Written(Named, Protocol):
-    """What the checks need of a source table."""
+    """The part of a source table that the checks need."""
 
     @property
     def event_time(self) -> str: ...

@@ -79,7 +79,8 @@ def _is_zone(value: object) -> bool:
 
 
 FILE_NAME, ROW_NUMBER = "file_name", "row_number"
-"""What landing fills for a source whose files have no key: the name of the file, and the number of the record in it."""
+"""Columns that landing fills for a source whose files have no key: the name of the file, and the number of the record
+in it."""
 
 _DAY = "yyyy-MM-dd"
 
@@ -290,12 +291,12 @@ class SourceTable:
 
     @property
     def zone_of_days(self) -> str:
-        """Where clocks show the days that a person names; empty for days of UTC, and for dates."""
+        """The time zone of the days that a person names; empty for days of UTC, and for dates."""
         return "" if self.has_dates else self.timezone
 
     @property
     def beyond(self) -> timedelta:
-        """For how many whole days after the present one of UTC its events can be."""
+        """The number of whole days after the present one of UTC that can have events."""
         if self.planned:
             return timedelta.max
         latest = self.ahead + (FIRST_TO_BEGIN if self.has_dates else timedelta(0))
@@ -381,7 +382,7 @@ class SourceTable:
 
     @property
     def places(self) -> Mapping[str, tuple[Part, ...]]:
-        """By column of files, what they call it: one column of theirs, or several that are joined."""
+        """The names in files of each column: one column of theirs, or several that are joined."""
         named = {column: parts_of(name) for name, column in self.columns.items()}
         return {column: named.get(column, (column,)) for column in self.file_columns}
 

@@ -58,7 +58,7 @@ DeclaredWindow = AnyWindow | Callable[[References], AnyWindow]
 """A window, or a function from the references to it."""
 
 Lineage = Literal["run", "full"]
-"""What the rows of a table say of their origin: their run, or everything that `lineage.runs` says of it as well."""
+"""The origin that rows of a table carry: their run, or everything that `lineage.runs` says of it as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Input:
 
     table: Table  #: What is read.
     window: DeclaredWindow | None  #: Its own window; None is the one that the derived table declares for all.
-    changes: bool = False  #: Whether the changelog is read, not the current rows.
+    changes: bool = False  #: True if the changelog is read, not the current rows.
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ class Shape:
     #: Columns among them whose moves are counted, with their values as text.
     listed: tuple[tuple[str, tuple[str, ...]], ...] = ()
     telling: tuple[str, ...] = ()  #: Columns among them whose difference makes a row one of another state.
-    is_ranked: bool = False  #: Whether both sides have the column `AMOUNT`.
-    #: Whether both sides have the column `CHOSEN`; then only rows for which it holds on a side are given.
+    is_ranked: bool = False  #: True if both sides have the column `AMOUNT`.
+    #: True if both sides have the column `CHOSEN`; then only rows for which it holds on a side are given.
     is_chosen: bool = False
 
 

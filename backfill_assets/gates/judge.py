@@ -180,7 +180,7 @@ class StateAgain:
     partition: date  #: The snapshot that was computed again.
     snapshot: date  #: The accepted one that the run began with.
     earlier: date | None  #: The accepted one before that, from which it was computed again; None for a cold start.
-    is_same: bool  #: Whether the rows are those that were staged.
+    is_same: bool  #: True if the rows are those that were staged.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

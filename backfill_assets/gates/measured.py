@@ -196,7 +196,7 @@ class PilotedPartition:
 
     scope: str  #: The scope, as a person named it.
     rows: int  #: How many staged rows are in it.
-    others_differ: bool  #: Whether the rows outside of it are not exactly the accepted ones.
+    others_differ: bool  #: True if the rows outside of it are not exactly the accepted ones.
 
     @property
     def observed(self) -> Mapping[str, str | int | bool]:
@@ -245,15 +245,15 @@ class MergedPartition:
     """The changes whose rows belong to one partition."""
 
     changes: int = 0  #: How many add or replace a row.
-    deletes: int = 0  #: How many delete one.
+    deletes: int = 0
     undecided: int = 0  #: How many lack a partition, a key, a version, or whether they delete.
     twice: int = 0  #: How many share their key with another change.
     older: int = 0  #: How many are older than the accepted row of their key.
     taken_back: int = 0  #: How many accepted rows have a key that no change names: what they came from was taken back.
-    are_kept: bool = False  #: Whether the table keeps these.
+    are_kept: bool = False  #: True if the table keeps these.
     #: Partitions that the run does not compute, and on which the rows of these keys depend.
     elsewhere: tuple[date, ...] = ()
-    others_differ: bool = False  #: Whether rows of keys that no change names are not exactly those that stay.
+    others_differ: bool = False  #: True if rows of keys that no change names are not exactly those that stay.
 
     @property
     def holds(self) -> bool:

@@ -54,10 +54,10 @@ _NUMBERS = Context(prec=_DIGITS)
 class Past:
     """An accepted partition that one is compared with."""
 
-    partition: date  #: The partition.
+    partition: date
     value: float  #: Its measure.
     far: str = ""  #: `low` or `high` where it was accepted although it was far from the usual; else empty.
-    by_person: bool = False  #: Whether a person has approved it.
+    by_person: bool = False  #: True if a person has approved it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

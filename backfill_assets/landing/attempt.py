@@ -378,9 +378,9 @@ class Landed:
 
     record: ImportRecord
     days: tuple[date, ...]
-    is_new: bool  #: Whether something was landed, rather than ignored.
+    is_new: bool  #: True if something was landed, rather than ignored.
     missing_columns: tuple[str, ...] = ()  #: Columns of the contract that the file does not have; they are null.
-    puts_back: bool = False  #: Whether the landed file was gone or damaged, and is there again.
+    puts_back: bool = False  #: True if the landed file was gone or damaged, and is there again.
 
 
 def landed_now(record: ImportRecord, found: Account, archived: Archived | None = None) -> Landed:

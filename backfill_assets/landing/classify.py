@@ -429,7 +429,7 @@ def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Tie
 class Recount:
     """A new count of the records of imports."""
 
-    counts: Mapping[str, ImportCounts]  #: By import.
+    counts: Mapping[str, ImportCounts]
     keys: KeyCounts  #: What the keys of the source are.
     #: How many keys are not known since a rejected record of an import, by that and the day of the key.
     unknown: Mapping[tuple[str, date], int]

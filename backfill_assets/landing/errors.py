@@ -159,7 +159,7 @@ class RejectedOf:
     """Rejected records of a landed file that are, or may be, of days on which no file has others."""
 
     import_id: str  #: The file.
-    records: int  #: How many records it has.
+    records: int
     of_days: int  #: How many of its rejected records are of these days.
     of_no_day: int  #: Of how many the day is not known.
 

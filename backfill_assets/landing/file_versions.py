@@ -33,13 +33,13 @@ from backfill_assets.landing.record_rules import BROKEN, required_columns
 class Archived:
     """A landed file that was found to be readable."""
 
-    file: LandedFile  #: The file.
+    file: LandedFile
     probe: Probe  #: The result of probing what is read of it.
     record_count: int | None  #: How many records it has, where that is known from its source.
     kind: FileKind  #: What the file that is read is.
     #: The decoded file that is read in its place, relative to the landing place; empty where it is read itself.
     read_from: str = ""
-    puts_back: bool = False  #: Whether it was not there with these bytes before.
+    puts_back: bool = False  #: True if it was not there with these bytes before.
 
     @property
     def stored_path(self) -> str:
@@ -57,7 +57,7 @@ class Found:
 
     #: By column of the contract that the file has, what of the file it is read from.
     places: Mapping[str, Collection[Place]]
-    is_whole: bool = True  #: Whether the file has every name that is declared of the version.
+    is_whole: bool = True  #: True if the file has every name that is declared of the version.
 
     @property
     def used(self) -> frozenset[Place]:

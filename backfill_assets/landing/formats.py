@@ -59,7 +59,7 @@ class Records:
     version: int
     #: Columns that a Parquet file has as dates or times, so that no declared form of texts is theirs.
     times: frozenset[str] = frozenset()
-    is_csv: bool = False  #: Whether they are rows of a CSV, so that its dialect says what their numbers and words are.
+    is_csv: bool = False  #: True if they are rows of a CSV, so that its dialect says what their numbers and words are.
 
 
 _PARTITION_BITS = 33

@@ -202,7 +202,7 @@ class PhysicalColumn:
     #: The type with which Spark has to read it. It differs where that reads something else than the value, such as
     #: nanoseconds since the epoch as a number; see `as_values`.
     read_type: T.DataType
-    in_int96: bool = False  #: Whether it is, or has inside, timestamps in the earlier form.
+    in_int96: bool = False  #: True if it is, or has inside, timestamps in the earlier form.
 
 
 _Leaves = Iterator[pq.ColumnSchema]

@@ -86,9 +86,9 @@ _OF_EVENTS = ("payload", "op", "before", "after", "source", "status", "ts_ms")
 class Probe:
     """The result of probing a file."""
 
-    empty: bool = False  #: Whether it has no record and no header.
-    valid_utf8: bool = True  #: Whether every byte of a text file belongs to a UTF-8 character; always true for Parquet.
-    is_small: bool = False  #: Whether it has so few lines of JSON that one task reads them sooner than several.
+    empty: bool = False  #: True if it has no record and no header.
+    valid_utf8: bool = True  #: True if every byte of a text file belongs to a UTF-8 character; always true for Parquet.
+    is_small: bool = False  #: True if it has so few lines of JSON that one task reads them sooner than several.
     header: tuple[str, ...] = ()  #: The columns of a CSV or a Parquet file, in order, as often as they are named.
     line_end: str = "\n"  #: What ends the rows of a CSV.
     columns: tuple[PhysicalColumn, ...] = ()  #: The columns of a Parquet file that Spark can read.

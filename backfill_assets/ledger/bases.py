@@ -77,7 +77,7 @@ class Staged:
 
 _INPUTS = '"inputs":[{"argument":'
 _PINS, _END = '"partitions":[[', ']],"table":'
-"""What stands before and behind the pins of an input. In a text of JSON both have a backslash before their quotes."""
+"""The texts before and behind the pins of an input. In a text of JSON both have a backslash before their quotes."""
 
 
 class Stretch(Mapping[date, str]):

@@ -36,15 +36,15 @@ class CaptureRecord:
     stream: str  #: Identifies it, such as the ids of cluster and topic.
     period_from: datetime | None  #: The beginning of the period; null where it went on after the capture before.
     period_to: datetime | None  #: Its end, not included; null for everything that was there.
-    is_live: bool  #: Whether it took what was new, rather than a period that a person chose.
-    is_whole: bool  #: Whether its files are everything that the source held: what they lack is withdrawn.
+    is_live: bool  #: True if it took what was new, rather than a period that a person chose.
+    is_whole: bool  #: True if its files are everything that the source held: what they lack is withdrawn.
     resolved_at: datetime  #: When the period was resolved to positions.
     by: str  #: Who captured it.
     reason: str  #: Why.
     pinned: Mapping[str, str]  #: What the positions rest on, such as isolation level and retention.
     spans: tuple[Resolved, ...]  #: The positions, by partition.
     policy: Policy  #: The policy of the source when it was asked for.
-    waits: bool = False  #: Whether it may only be read with the approval of another person.
+    waits: bool = False  #: True if it may only be read with the approval of another person.
     approved_by: str | None = None  #: Who approved it; null before, and where no approval is required.
     approved_at: datetime | None = None  #: When.
 
@@ -80,7 +80,7 @@ class CapturedFile(Span):
 
 
 def reached_by(files: Iterable[CapturedFile]) -> set[tuple[str, str, str]]:
-    """Where files end: their capture, partition and last position."""
+    """The ends of files: their capture, partition and last position."""
     return {(each.capture_id, each.partition, each.range_to) for each in files}
 
 

@@ -46,8 +46,8 @@ class CheckedGate:
     month: int  #: That of the partition, such as 202410.
     run_id: str  #: The run that made the version.
     term: str  #: The digest of everything by which the gate judged.
-    blocking: bool  #: Whether its failure blocks a run.
-    passed: bool  #: Whether it passed.
+    blocking: bool  #: True if its failure blocks a run.
+    passed: bool  #: True if it passed.
     digest: str  #: The file set digest of exactly the files that were measured.
     finding: Finding  #: What it found; with `observed` it is the verdict.
     observed: Mapping[str, Any]  #: Counts; never values of rows.
@@ -97,7 +97,7 @@ class CheckReads(Queries):
     """Checks of accepted versions."""
 
     def not_measured(self, table: str, gates: Mapping[str, str]) -> Mapping[str, tuple[date, ...]]:
-        """By gate, the accepted partitions that were not measured with it; gates without any are absent.
+        """The accepted partitions that were not measured with each gate; gates without any are absent.
 
         Cost: one row per set of gates with which runs of accepted versions were planned. Only where one of these lacks
         a gate, one short row per version that such a run made, or that was found equal or checked.

@@ -32,7 +32,8 @@ from backfill_assets.core.progress import waiting
 from backfill_assets.ledger.errors import LedgerUrl, ReadOnly, Unavailable, Unusable
 
 WAIT_SECONDS = 60
-"""How long a writer waits for its turn. Nothing slow happens inside a transaction, so this is never about patience."""
+"""The time for which a writer waits for its turn. Nothing slow happens inside a transaction, so this is never about
+patience."""
 
 SQLITE_PRAGMAS = (
     f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000}",

@@ -66,7 +66,7 @@ _revisions = Table(
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
-"""Where Alembic looks for the revision of a database."""
+"""The table in which Alembic looks for the revision of a database."""
 
 
 def create(connection: Connection) -> None:
@@ -109,7 +109,7 @@ def _refuse_changes(connection: Connection, table: str, message: str) -> None:
 # compared with those of a new ledger in the same database program, of which nothing is left.
 
 Definitions = Mapping[tuple[str, str], str]
-"""What the database says of each object, by kind and name."""
+"""The definition of each object in the database, by kind and name."""
 
 _SQLITE = """
 SELECT 'column' AS kind, m.name || '.' || c.name AS name, m.name AS of_table,

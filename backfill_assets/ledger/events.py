@@ -42,7 +42,7 @@ Row = Mapping[str, object]
 """Values by column."""
 
 GENESIS_HASH = "0" * 64
-"""What the first event names as the hash before it."""
+"""The hash that the first event names as the one before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +256,7 @@ GATES_RECORDED = "gates_recorded"
 """The event of the results of a run's gates."""
 
 TOOK_MS = "took_ms"
-"""What that event says of how long their stages took."""
+"""The name under which that event has the durations of stages."""
 
 ALL_GATES = "gates"
 """All of these stages together, and what is between them."""

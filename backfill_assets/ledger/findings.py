@@ -25,7 +25,7 @@ class SampledRow:
     key: Values  #: The columns that identify it, the partition first, as text.
     before: Values | None  #: Its other columns as text in the accepted rows; null for an added row.
     after: Values | None  #: The same in the new rows; null for a removed row.
-    #: Whether it is shown because a person asked for its key when the run was planned; then it may be equal on both
+    #: True if it is shown because a person asked for its key when the run was planned; then it may be equal on both
     #: sides, or on none of them, and is counted in the first partition of the run.
     is_asked: bool = False
 
@@ -50,11 +50,11 @@ class BreakdownCell:
     """The measures of one month and one combination of business dimensions, before and after."""
 
     month: date  #: Its first day.
-    is_new: bool  #: Whether it counts the partitions without accepted rows, or those with.
+    is_new: bool  #: True if it counts the partitions without accepted rows, or those with.
     by: Values  #: The dimensions as text; empty when there were too many combinations of them.
     before: Mapping[str, str]  #: The measures of the accepted rows by name, as text.
     after: Mapping[str, str]  #: The same of the new rows.
-    differs: bool  #: Whether any of these rows differ, even where the measures are the same.
+    differs: bool  #: True if any of these rows differ, even where the measures are the same.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class PartitionCells:
 class UsualPoint:
     """A measure of one partition, or of one group in it, beside what is usual. Grain: gate, partition, group."""
 
-    gate: str  #: The gate.
+    gate: str
     partition: date  #: A partition of the run, or an accepted one before it.
     by: Values  #: The dimensions of the group as text; empty for the whole partition.
     value: str  #: The measure, as text.
@@ -122,8 +122,8 @@ class UsualPoint:
     high: str | None = None  #: The most that is not far from it, or null.
     far: str = ""  #: `low` or `high` where it is far from the usual, or was accepted although it was; else empty.
     compared: int = 0  #: With how many accepted partitions it was compared.
-    is_tested: bool = False  #: Whether it is a partition of the run.
-    stays: bool = False  #: Whether the accepted rows that it would replace have the same measure.
+    is_tested: bool = False  #: True if it is a partition of the run.
+    stays: bool = False  #: True if the accepted rows that it would replace have the same measure.
 
 
 class Finding(StrEnum):
@@ -181,8 +181,8 @@ class GateResult:
     run_id: str  #: The run.
     partition: date  #: The partition.
     gate: str  #: The name of the gate.
-    blocking: bool  #: Whether its failure blocks.
-    passed: bool  #: Whether it passed.
+    blocking: bool  #: True if its failure blocks.
+    passed: bool  #: True if it passed.
     digest: str  #: The file set digest of exactly the files that were measured.
     finding: Finding  #: What it found; with the counts in `observed` it is the verdict.
     #: Counts, as canonical values for people and machines; never values of rows, which are samples.
@@ -193,7 +193,7 @@ class GateResult:
 class GateReads:
     """The inputs that a gate has read besides what its run pins. Key: run_id, gate."""
 
-    run_id: str  #: The run.
+    run_id: str
     gate: str  #: The name of the gate.
     #: The partitions of other tables, and of its own around those of the run, as they were when it was measured:
     #: version 0 for one without an accepted version. One with a run is the candidate of that run of the same set, with
@@ -207,7 +207,8 @@ PassedGate = tuple[date, str, str]
 
 
 NEEDS_COMMENT = "needs_comment"
-"""What a gate observes, beside its counts, when the approver of the run has to write a comment about it."""
+"""The name under which a gate observes, beside its counts, that the approver of the run has to write a comment about
+it."""
 
 
 FAR, FAR_GROUPS = "far", "far_groups"

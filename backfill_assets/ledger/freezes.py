@@ -49,7 +49,7 @@ class Freeze:
         return Partitions(self.grain, partitions_over(self.grain, days))
 
     def keeps(self, partitions: Iterable[date]) -> tuple[date, ...]:
-        """Those of these partitions that are frozen."""
+        """The given partitions that are frozen."""
         return tuple(partition for partition in partitions if self.first <= partition <= self.last)
 
     def stops(self, manifest: Manifest) -> bool:
@@ -79,7 +79,7 @@ class FreezeReads(Queries):
     """The freezes that have not ended."""
 
     def standing(self, *, at: datetime, table: str | None = None) -> tuple[Freeze, ...]:
-        """Those that hold at an instant, the first to end first.
+        """The freezes that hold at an instant, the first to end first.
 
         Cost: one index range: those that no person has ended, of the table.
         """

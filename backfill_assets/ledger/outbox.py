@@ -59,7 +59,7 @@ class OutboxReads(Queries):
         return {row.publication_id: queries.outbox_entry(row) for row in found}
 
     def no_longer_asked(self, followed: Collection[str]) -> Mapping[str, str]:
-        """Those of the publications that a follow-up follows that do not ask for it any more, each with the reason.
+        """The publications that a follow-up follows and that no longer ask for it, each with the reason.
 
         Cost: two index lookups per publication.
         """
@@ -132,7 +132,7 @@ class OutboxReads(Queries):
         return [(row.run_id, row.publication_id) for row in named if row.run_id not in dead]
 
     def _still_asked(self, run_ids: Collection[str]) -> set[str]:
-        """Those of these follow-ups of which every publication still asks."""
+        """The given follow-ups for which every publication still asks."""
         followed = self.followed_by(run_ids)
         gone = self.no_longer_asked({publication_id for some in followed.values() for publication_id in some})
         return {run_id for run_id, some in followed.items() if gone.keys().isdisjoint(some)}

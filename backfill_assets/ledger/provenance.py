@@ -46,7 +46,7 @@ class OtherProvenance:
 
 
 Provenance = SourceProvenance | DerivedProvenance | OtherProvenance
-"""What the rows of one partition were computed from."""
+"""The origin of the rows of one partition."""
 
 NOTHING_RECORDED = OtherProvenance()
 

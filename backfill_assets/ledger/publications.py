@@ -56,7 +56,7 @@ class SetToLedger:
     """A table that a person set to what the ledger holds, after the lake or the ledger was restored from a backup."""
 
     sequence: int  #: The event that recorded it.
-    table: str  #: The table.
+    table: str
     #: What its log held that no publication had recorded; what was recorded behind `log.after` before counts no more.
     log: LogEvidence
     missing: tuple[str, ...]  #: The publications that the ledger has and the log does not.
@@ -64,7 +64,7 @@ class SetToLedger:
     #: The versions that no rollback can bring back, because their files are gone: partition and version.
     gone: tuple[tuple[date, int], ...]
     by: str  #: Who accepted that.
-    reason: str  #: Why.
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +277,7 @@ class PublicationReads(Queries):
         return frozenset(run_id for payload in self._values(recorded) for run_id in payload["lost_runs"])
 
     def landed_at(self) -> Mapping[str, datetime]:
-        """By run, when its latest publication landed, even if it was undone since.
+        """The instant at which the latest publication of each run landed, even if it was undone since.
 
         Cost: every row of the table of publications, grouped in the database.
         """
@@ -486,7 +486,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
     "before": lambda sequence: publications.c.begun_sequence < sequence,
     "after": lambda sequence: publications.c.begun_sequence > sequence,
 }
-"""What each part of a `PublicationFilter` asks."""
+"""The condition of each part of a `PublicationFilter`."""
 
 
 def _chosen(chosen: PublicationFilter) -> Select[*tuple[Any, ...]]:

@@ -48,10 +48,10 @@ from backfill_assets.planning.sets import SetManifest
 T = TypeVar("T")
 
 BATCH = 2_000
-"""How many values one IN list holds: far below the limits of both databases, and 5,000 days take three queries."""
+"""The number of values in one IN list: far below the limits of both databases, and 5,000 days take three queries."""
 
 PAGE = 1_000
-"""How many rows of a long history are held at once."""
+"""The number of rows of a long history that are held at once."""
 
 
 OnUnreadable = Callable[[str, BackfillError], None]

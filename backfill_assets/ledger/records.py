@@ -32,7 +32,7 @@ from backfill_assets.planning.sets import SetManifest, is_set
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalGrounds:
-    """Why the approver of a run may approve it."""
+    """The grounds on which a person may approve a run."""
 
     groups: tuple[str, ...]  #: The approver's groups that count.
     approvers_version: str  #: The version of `approvers.yaml` that lists these groups.
@@ -125,10 +125,11 @@ class ChunkRecord:
 
 
 LOST = "lost:"
-"""What stands before the recorded checksum of accepted rows whose files are gone or damaged."""
+"""The prefix of the recorded checksum of accepted rows whose files are gone or damaged."""
 
 OTHER_COLUMNS = "other columns:"
-"""What stands before that of accepted rows whose columns were declared otherwise, so that no row can be compared."""
+"""The prefix of the recorded checksum of accepted rows whose columns were declared otherwise, so that no row can be
+compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,7 +388,7 @@ class ReplayRecord:
 
     replay_id: str  #: `rep-` and a number.
     subject: str  #: What was asked for: a run, or a table.
-    table: str  #: The table.
+    table: str
     period_from: datetime | None  #: Only records from then on; null for all.
     period_to: datetime | None  #: Only records before; null for all.
     parts: tuple[ReplayPart, ...]  #: The inputs, in the order in which they are sent.
@@ -396,7 +397,7 @@ class ReplayRecord:
     target: str  #: The topic or the stream.
     mark: str  #: What a target that was created for it carries, and its transactions are called by.
     stream_partitions: int  #: How many partitions the topic, or shards the stream, has.
-    is_live: bool  #: Whether the topic was there before, so that another person has to approve it.
+    is_live: bool  #: True if the topic was there before, so that another person has to approve it.
     identity: str | None  #: The id of the target; null before it is known to be there.
     contract: str  #: Names the columns that its rows are sent with; empty where captured records are sent.
     state: ReplayState  #: How far it is.
@@ -408,15 +409,15 @@ class ReplayRecord:
     ends: Mapping[str, str]  #: The position behind the last record, by partition or shard, when all were sent.
     by: str  #: Who asked for it.
     reason: str  #: Why.
-    asked_at: datetime  #: When.
+    asked_at: datetime
     policy: Policy  #: The policy of the table when it was asked for.
     approved_by: str | None = None  #: Who approved it; null before, and where no approval is required.
     approved_at: datetime | None = None  #: When.
     sender: str | None = None  #: Of a stream, which process may write to it; null before one did.
     progress: int | None = None  #: Of a stream, how many records are in it for certain; null before any was sent.
-    sent_at: datetime | None = None  #: When all were sent.
+    sent_at: datetime | None = None
     closed_by: str | None = None  #: Who ended it.
-    closed_at: datetime | None = None  #: When.
+    closed_at: datetime | None = None
 
     @property
     def waits(self) -> bool:

@@ -27,7 +27,8 @@ Entity = str | tuple[str | int, ...]
 """The value of the columns by which rows of a table are digested together; several columns make a tuple."""
 
 Changed = Mapping[str, Mapping[str, tuple[str, str]]]
-"""What an event records: by table and entity, the digest of the rows before and after. Without rows it is empty."""
+"""The digests that an event records: by table and entity, the digest of the rows before and after. Without rows it is
+empty."""
 
 PROTECTED: Final[Mapping[Table, tuple[str, ...]]] = {
     schema.manifests: ("run_id",),

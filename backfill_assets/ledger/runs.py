@@ -80,7 +80,7 @@ class RunReads(Queries):
         return tuple(queries.run_header(row) for row in self._rows(_chosen(_headers(), chosen)))
 
     def existing(self, run_ids: Iterable[str]) -> frozenset[str]:
-        """Those of the ids that runs have. Cost: one primary key lookup per id."""
+        """The given ids that runs have. Cost: one primary key lookup per id."""
         return frozenset(row.run_id for row in self._rows_with(select(runs.c.run_id), runs.c.run_id, run_ids))
 
     def expiries(self, run_ids: Iterable[str]) -> frozenset[str]:
@@ -263,7 +263,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
         and_(runs.c.first_partition <= max(days), runs.c.last_partition >= min(days)) if days else true()
     ),
 }
-"""What each part of a `RunFilter` asks."""
+"""The condition of each part of a `RunFilter`."""
 
 
 def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select[*tuple[object, ...]]:

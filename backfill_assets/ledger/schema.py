@@ -147,7 +147,7 @@ manifests = Table(
     Column("digest", SHA256, nullable=False),
     Column("body", Text, nullable=False),
 )
-"""What was agreed. Rows are never updated or deleted; triggers see to it."""
+"""Agreed terms. Rows are never updated or deleted; triggers see to it."""
 
 runs = Table(
     "runs",
@@ -299,7 +299,7 @@ candidate_partitions = Table(
     Column("provenance", CanonicalJson, nullable=False),
     Index("candidates_by_chunk", "run_id", "chunk"),
 )
-"""What a run has staged; `chunk` is the number of the chunk that staged it."""
+"""Partitions that a run has staged; `chunk` is the number of the chunk that staged it."""
 
 gate_results = Table(
     "gate_results",

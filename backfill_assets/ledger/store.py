@@ -109,8 +109,8 @@ def _migrate(connection: Connection) -> None:
 
 
 MOST_BEHIND = timedelta(days=1)
-"""How far a clock may be behind the last event, unless settings say otherwise: further apart, one of the two is
-wrong, and nothing that is decided by time would be right."""
+"""The time by which a clock may be behind the last event, unless settings say otherwise: further apart, one of the two
+is wrong, and nothing that is decided by time would be right."""
 
 
 class Ledger:
@@ -242,7 +242,7 @@ class LedgerState:
         return self.tx.versions.expired(table)
 
     def accepted(self, table: str, partitions: Sequence[date]) -> AbstractSet[date]:
-        """Those of these partitions that have an accepted version."""
+        """The given partitions that have an accepted version."""
         return self.tx.versions.claims(table, partitions).keys()
 
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:

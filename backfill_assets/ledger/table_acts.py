@@ -68,7 +68,7 @@ class ComparedDay:
     agreed: int  #: Keys with the same values on both sides.
     differing: int  #: Other keys.
     explained: int  #: How many of these were expected to differ.
-    is_clean: bool  #: Whether no comparison of the day found a difference that was not expected.
+    is_clean: bool  #: True if no comparison of the day found a difference that was not expected.
 
 
 _partition, _day = read_as(ComparedPartition), read_as(ComparedDay)
@@ -197,7 +197,7 @@ class ActRecord:
     asked_at: datetime  #: When.
     reason: str  #: Why.
     policy: Policy  #: The policy of the name when it was asked for.
-    waits: bool  #: Whether it is only done with the approval of another person.
+    waits: bool  #: True if it is only done with the approval of another person.
     approved_by: str | None = None  #: Who approved it; null before, and where no approval is required.
     approved_at: datetime | None = None  #: When.
     done_at: datetime | None = None  #: When it was done.

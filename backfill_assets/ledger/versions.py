@@ -158,7 +158,7 @@ class VersionReads(_VersionQueries):
         }
 
     def expired_below(self, table: str, partitions: Iterable[date]) -> set[date]:
-        """Those of these partitions whose snapshot has expired, whether or not it was computed again since.
+        """The given partitions whose snapshot has expired, whether or not it was computed again since.
 
         Where that computation is undone, the snapshot is expired as before.
 
@@ -185,7 +185,7 @@ class VersionReads(_VersionQueries):
         return next((row.newest for row in self._rows(newest)), None)
 
     def undone_last(self, table: str, partitions: Sequence[date]) -> frozenset[date]:
-        """Those of the partitions whose latest version was rolled back, whatever readers see of them since.
+        """The given partitions whose latest version was rolled back, whatever readers see of them since.
 
         Cost: one index range: one short row per version of the range of days.
         """
@@ -198,7 +198,7 @@ class VersionReads(_VersionQueries):
         return frozenset(p for p in partitions if latest.get(p) is VersionState.ROLLED_BACK)
 
     def verified_unasked(self, table: str, partitions: Sequence[date]) -> frozenset[date]:
-        """Those of the partitions whose accepted rows were found equal last by a run that no person has approved.
+        """The given partitions whose accepted rows were found equal last by a run that no person has approved.
 
         Cost: one index range: one short row per time that a version of the range of days was found equal.
         """
@@ -466,7 +466,7 @@ class VersionSteps(_VersionQueries, Writes):
         return sorted({*self._values(brought_in), *self._values(equal), *first} - {intent.run_id})
 
     def without_accepted_versions(self, table: str, run_ids: Iterable[str]) -> list[str]:
-        """Those of the runs whose rows no reader sees any more, neither as their own nor as found equal or repaired."""
+        """The given runs whose rows no reader sees any more, neither as their own nor as found equal or repaired."""
         chosen = list(run_ids)
         held, made = partition_versions, publications
         seen: set[str] = set()

@@ -37,7 +37,7 @@ class DagsterOutcome:
     """The result of a run that this process executed."""
 
     dagster_run_id: str  #: For links into the UI.
-    succeeded: bool  #: Whether every step did.
+    succeeded: bool  #: True if every step did.
     #: What stopped it, as the operations raised it; None when it succeeded, or a gate blocked.
     error: BackfillError | None
 

@@ -58,7 +58,7 @@ class Session:
     #: The errors of the application, in order, for the caller of a run in this process.
     errors: list[BackfillError] = field(default_factory=list)
     perform: Perform = execute  #: Executes parts of a run, or gives what another thread has executed.
-    executes: bool = True  #: Whether its assets execute parts themselves.
+    executes: bool = True  #: True if its assets execute parts themselves.
 
 
 def session_of(

@@ -259,8 +259,8 @@ class SensorJob:
     does: Callable[[Workspace, Acting, str], str]
     by: str
     every_s: int = 30  #: The seconds between two ticks.
-    uses_spark: bool = False  #: Whether it waits for the pool of what uses Spark.
-    freezes: bool = False  #: Whether what it does waits for freezes, so that a tick names them.
+    uses_spark: bool = False  #: True if it waits for the pool of what uses Spark.
+    freezes: bool = False  #: True if what it does waits for freezes, so that a tick names them.
 
 
 def _publish(ws: Workspace, acting: Acting, subject: str) -> str:

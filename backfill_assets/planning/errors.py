@@ -219,7 +219,7 @@ class SeveralVersions(OfTable, Refused):
 class NoPhases(OfTable, Because, Refused):
     """{table} cannot be changed in these phases: {why}."""
 
-    #: Whether more days would have phases.
+    #: True if more days would have phases.
     by_days: bool
 
     @property
@@ -235,7 +235,7 @@ class NoPilot(OfTable, Because, Refused):
     option: str
     unknown: str = ""
     columns: tuple[str, ...] = ()
-    #: Whether other days would have a pilot.
+    #: True if other days would have a pilot.
     by_days: bool = False
 
     @property

@@ -62,7 +62,7 @@ class TableNode:
     #: For how many days after the present one it can have partitions: those of events that are ahead of the clock or
     #: planned, and of the dates that begin before the day of UTC.
     beyond: timedelta = timedelta(0)
-    #: Whether it stands beside the version of a table that readers are shown. Nothing follows from it to other runs:
+    #: True if it stands beside the version of a table that readers are shown. Nothing follows from it to other runs:
     #: sets, proposals and follow-ups leave it out, and the LIVE path keeps it up to date.
     is_beside: bool = False
     #: The stretches of days that have a snapshot; None where every day, or month, has a partition.
@@ -111,7 +111,7 @@ class TableNode:
 
     @property
     def is_divisible(self) -> bool:
-        """Whether its partitions can be computed in several runs or calls, each without the others."""
+        """True if its partitions can be computed in several runs or calls, each without the others."""
         return self._state is None and self.change.is_divisible
 
     def chunks(self, partitions: Sequence[date], rows: Mapping[date, int], limits: Limits) -> tuple[int, ...]:

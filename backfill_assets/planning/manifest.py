@@ -60,8 +60,8 @@ MERGED_WITH = "accepted rows"
 class DeclaredTerms:
     """The contribution of a table's declaration to a manifest."""
 
-    domain: str  #: The domain that declares it.
-    partition_column: str  #: The column of its partitions.
+    domain: str
+    partition_column: str
     transform: str  #: The transform that computes its partitions.
     transform_version: str  #: The registered version of that transform.
     code_digest: str  #: sha256 over the code of that transform.

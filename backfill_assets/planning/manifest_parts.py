@@ -94,7 +94,7 @@ class PinnedPartition:
 class SettledSnapshot:
     """An accepted snapshot that is kept where the snapshot before it in the run turns out to be equal."""
 
-    pin: PinnedPartition  #: The snapshot.
+    pin: PinnedPartition
     after: PinnedPartition  #: The accepted snapshot before it, since which nothing has changed.
 
 
@@ -166,8 +166,8 @@ class GateInput:
     argument: str  #: By which name the gate is given them.
     table: str  #: The table; that of the run itself for the partitions around it.
     window: AnyWindow  #: How far around a partition of the run it reads.
-    changes: bool = False  #: Whether it reads the changelog of a source, and not the current rows.
-    #: Whether partitions that are not accepted are left out; else the gate does not pass without them.
+    changes: bool = False  #: True if it reads the changelog of a source, and not the current rows.
+    #: True if partitions that are not accepted are left out; else the gate does not pass without them.
     is_optional: bool = False
 
     @property
@@ -194,7 +194,7 @@ class GateTerm:
 
     name: str  #: Its name.
     demands: str  #: What it asks for, in words.
-    blocking: bool  #: Whether its failure blocks publication; else it only informs.
+    blocking: bool  #: True if its failure blocks publication; else it only informs.
     #: The digest of the author's code that measures it, or of a query; the kind and release of a gate of this project;
     #: empty for a gate that its words say.
     code: str = ""
@@ -365,7 +365,7 @@ class PinnedKeys:
 class AskedKeys:
     """Keys of rows."""
 
-    columns: tuple[str, ...]  #: Columns of the key.
+    columns: tuple[str, ...]
     keys: tuple[tuple[str, ...], ...]  #: Values of these columns, as text.
     salt: str  #: A random number, which is erased with the keys: without it, their digest proves no guess.
 

@@ -251,7 +251,7 @@ class PlanRequest:
     limits: AskedLimits = NO_LIMITS_ASKED  #: Bounds that differ from the usual ones.
     request_id: str | None = None  #: The request of several runs that the run is part of; None for one of its own.
     references: AskedReferences = THE_PRESENT  #: With which versions of its references the run is to be computed.
-    partial: bool = False  #: Whether only those of the days are planned whose inputs are there, where others lack some.
+    partial: bool = False  #: True if only those of the days are planned whose inputs are there, where others lack some.
     max_cost: Decimal | None = None  #: The most that it may be expected to cost; None for no limit.
     scope: Scope | None = None  #: The rows that a pilot changes; None for whole partitions.
     shown: AskedKeys | None = None  #: The keys whose rows the report of the run shows; None for none.

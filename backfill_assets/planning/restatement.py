@@ -35,8 +35,8 @@ class SetRequest:
     by: str
     #: Days of tables that have changed or were found wrong; everything that depends on them is rebuilt.
     because: tuple[tuple[str, DayRange], ...] = ()
-    stale: bool = False  #: Whether everything stale is rebuilt, with everything that depends on it.
-    #: Whether `days` of `table` are rebuilt, stale or not, with everything that depends on them.
+    stale: bool = False  #: True if everything stale is rebuilt, with everything that depends on it.
+    #: True if `days` of `table` are rebuilt, stale or not, with everything that depends on them.
     with_dependents: bool = False
     table: str | None = None  #: With `stale`: only this table and what depends on it.
     #: With `stale`: only these days of the stale tables, including days that were never built. One range of them or
@@ -47,7 +47,7 @@ class SetRequest:
     mode: Mode = Mode.BACKFILL
     limits: AskedLimits = NO_LIMITS_ASKED
     changed_code: bool = False
-    #: Whether less than the named days is planned as well, where some of them cannot be or are left out.
+    #: True if less than the named days is planned as well, where some of them cannot be or are left out.
     partial: bool = False
     references: AskedReferences = THE_PRESENT  #: With which versions of their references the runs are to be computed.
     max_cost: Decimal | None = None  #: The most that all runs together may be expected to cost; None for no limit.
@@ -85,7 +85,7 @@ class LeftOut(TablePartitions):
     why: WhyLeftOut  #: Why they are left out.
     #: With INCOMPLETE and INPUT_EXPIRED: the input partitions that they read and that do not exist, by input.
     missing: tuple[TablePartitions, ...] = ()
-    #: Whether the request asked for them; otherwise they are stale, or were never built, besides.
+    #: True if the request asked for them; otherwise they are stale, or were never built, besides.
     is_asked: bool = True
     of_code: bool = False  #: With STALE: whether only the code changed for some of them, under the same version.
     #: With `missing`: by source, the landed files with rejected records that are, or may be, of these days.
@@ -197,7 +197,7 @@ class OpenDraft:
     set_id: str
     days: frozenset[SourceDay]  #: The changed days that it restates.
     area: Area
-    is_current: bool  #: Whether it still reads and replaces what is accepted now.
+    is_current: bool  #: True if it still reads and replaces what is accepted now.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

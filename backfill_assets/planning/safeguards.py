@@ -154,7 +154,7 @@ class Safeguard:
     """One safeguard by its bounds: numbers, of which None is no bound, and texts."""
 
     name: str  #: Such as `gate row_count`, or `lateness`.
-    permits: bool = False  #: Whether it allows something that is forbidden without it; else it forbids something.
+    permits: bool = False  #: True if it allows something that is forbidden without it; else it forbids something.
     least: Mapping[str, float | None] = field(default_factory=dict)  #: Numbers that are looser the smaller they are.
     most: Mapping[str, float | None] = field(default_factory=dict)  #: Numbers that are looser the larger they are.
     among: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: Lists that are looser the more they hold.
@@ -264,7 +264,7 @@ class AgreedTerms:
     policy: Policy  #: The policy of the table.
     #: Of a version of a table, the policy of the table whose readers may be shown it.
     name_policy: Policy | None = None
-    safeguards: tuple[Safeguard, ...] = ()  #: Its safeguards.
+    safeguards: tuple[Safeguard, ...] = ()
 
     @property
     def document(self) -> Mapping[str, Any]:

@@ -43,7 +43,7 @@ class Phases:
     """The order of publication for runs of a set that are phases of one change."""
 
     hold_s: int = 0  #: For how many seconds after a phase has landed the next one waits.
-    #: Whether each phase is approved by itself, once those before it are published; else the set as a whole.
+    #: True if each phase is approved by itself, once those before it are published; else the set as a whole.
     each: bool = False
 
 
@@ -106,7 +106,7 @@ class SetMember:
 class ChangedByFile:
     """The changes of a landed file to the days for which a set was proposed."""
 
-    import_id: str  #: The import.
+    import_id: str
     days: tuple[date, ...]  #: The changed days that it decides something of.
     rows: int  #: Accepted rows of these days that are its records.
     moved_away: int  #: Rows of these days whose keys it has on other days.

@@ -442,7 +442,7 @@ class Agree:
     of: str  #: The run or the set.
     requested_by: str  #: Who planned it.
     demand: Demand = A_PERSON  #: Whose approval it requires; a set always needs a person.
-    #: Whether the run is a repair: no approval is needed where its rows come out as they were recorded.
+    #: True if the run is a repair: no approval is needed where its rows come out as they were recorded.
     repairs: bool = False
 
 

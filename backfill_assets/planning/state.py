@@ -70,7 +70,7 @@ class ComputedFrom:
     imports: frozenset[str]  #: For a source table, the landed files that they were built from.
     requested_at: datetime
     session_digest: str
-    #: Whether the run found other rows, and the owner of the table left the accepted ones.
+    #: True if the run found other rows, and the owner of the table left the accepted ones.
     difference_accepted: bool = False
 
     @property
@@ -111,11 +111,11 @@ class EarlierRun:
     partitions: int
     chunks: int  #: In how many it was computed.
     staging_seconds: float  #: How long these took together, waiting between them left out.
-    gating_seconds: float  #: How long its gates took.
+    gating_seconds: float
     #: The processor time of its chunks; None where it was not measured, as in runs of releases that paid for cores by
     #: the time on the wall.
     staging_core_seconds: float | None = None
-    gating_core_seconds: float | None = None  #: That of its gates, or None.
+    gating_core_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

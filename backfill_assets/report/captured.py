@@ -36,7 +36,7 @@ class CapturePlan:
     resolution: Resolution  #: The stream, and what its positions rest on.
     from_: datetime | None  #: The beginning of the period; null where it goes on after the captures before.
     to: datetime | None  #: Its end, not included; null for everything that is there.
-    has_change_events: bool  #: Whether its records are change events of Debezium.
+    has_change_events: bool  #: True if its records are change events of Debezium.
     partitions: tuple[PlannedPartition, ...]  #: The positions, by partition.
     records: int | None  #: How many records are left to capture, at most; null where positions cannot be counted.
     size_bytes: int | None  #: About how many bytes these are; null where that is not known.
@@ -55,7 +55,7 @@ class CaptureReport:
     """The captured records of a period, and what became of them."""
 
     capture_id: str | None  #: The capture, such as `cap-000001`; null when everything was captured before.
-    waits: bool  #: Whether nothing was read, because another person has to approve it first.
+    waits: bool  #: True if nothing was read, because another person has to approve it first.
     plan: CapturePlan  #: What there was to capture.
     captured: int  #: How many records were captured.
     captured_bytes: int  #: How large their files are.

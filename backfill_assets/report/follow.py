@@ -50,7 +50,7 @@ class FollowedRun(TablePartitions):
     run_id: str | None  #: The run; null when it could not be planned.
     state: RunState | None  #: How far it came; null when it could not be planned.
     publications: tuple[str, ...]  #: What it follows.
-    failed: bool  #: Whether a person has to look.
+    failed: bool  #: True if a person has to look.
     error: BackfillError | None  #: Why it failed, or null.
     next_step: NextStep | None = None  #: What a person does next, or null where readers see it.
 
@@ -63,7 +63,7 @@ class FollowReport:
     elsewhere: tuple[FollowedRun, ...]  #: Runs that another process is executing.
     #: The publications that still waited when this began; what waits for input partitions is no failure.
     waiting: tuple[WaitingPublication, ...]
-    failed: bool  #: Whether a run failed; the exit code is then 1.
+    failed: bool  #: True if a run failed; the exit code is then 1.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class FailsGate:
 
     table: str  #: The table.
     gate: str  #: The name of the gate.
-    blocking: bool  #: Whether its failure would block a run.
+    blocking: bool  #: True if its failure would block a run.
     partitions: Partitions  #: The accepted partitions that fail it.
     next_step: NextStep  #: What replaces their rows.
 

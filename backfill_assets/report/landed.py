@@ -57,7 +57,7 @@ class LandedImport:
     """A file or a statement that was landed, or that had landed before."""
 
     record: ImportRecord = field(metadata=INLINE)  #: It, as the ledger has it now.
-    is_new: bool  #: Whether something was landed, rather than ignored.
+    is_new: bool  #: True if something was landed, rather than ignored.
     #: Some of its rejected records, the first of each reason before others: their numbers in it and the reasons.
     rejected: tuple[Texts, ...]
     #: How many of its records were rejected, by reason without the rejected value.
@@ -65,7 +65,7 @@ class LandedImport:
     #: Columns of the contract that the file does not have, so that they are null; of a file of JSON lines it is not
     #: known.
     missing_columns: tuple[str, ...] = ()
-    puts_back: bool = False  #: Whether the landed file was gone or damaged, and is there again.
+    puts_back: bool = False  #: True if the landed file was gone or damaged, and is there again.
     #: By columns that were left out, the column of the contract whose name is almost the same.
     almost: Mapping[str, str] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ class LandReport:
     """The outcome of files that were landed together."""
 
     source: str  #: The source table.
-    has_dates: bool = False  #: Whether its event time is a date; otherwise its partitions are UTC dates.
+    has_dates: bool = False  #: True if its event time is a date; otherwise its partitions are UTC dates.
     imports: tuple[LandedImport, ...]  #: The files, in the order in which they were given.
     extract: StatedExtract | None  #: What was withdrawn, if the files were a complete extract; null otherwise.
     quarantine: str  #: Where the Delta table of all rejected records is.
@@ -111,7 +111,7 @@ class ExtractPreview:
     """A preview of a complete extract; nothing has landed."""
 
     source: str  #: The source table.
-    has_dates: bool  #: Whether its event time is a date; otherwise its partitions are UTC dates.
+    has_dates: bool  #: True if its event time is a date; otherwise its partitions are UTC dates.
     scope: str  #: The days, and the values of the rows, of which the extract is everything.
     withdrawn: Withdrawn  #: What it would withdraw, and what the keys of its files are.
     percent: float  #: The share of the keys there now that it would withdraw.

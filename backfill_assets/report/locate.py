@@ -89,7 +89,7 @@ class LocatedPeriod:
     from_: date  #: The first day.
     to: date  #: The last one.
     timezone: str  #: Where clocks show these days; empty for days of UTC, and of a source whose event time is a date.
-    has_dates: bool  #: Whether its event time is a date; otherwise its partitions are UTC dates.
+    has_dates: bool  #: True if its event time is a date; otherwise its partitions are UTC dates.
     dates: Partitions  #: The dates that they touch: those of the imports' days and of the source's partitions.
     imports: tuple[LocatedImport, ...]  #: In the order of arrival.
     quarantine: str  #: Where the Delta table of all rejected records is.

@@ -30,10 +30,10 @@ class PartitionMoves:
     partition: date  #: Its first day.
     moves: RowDiff = field(metadata=INLINE)  #: Its counts.
     checksum: str  #: The content checksum of the new rows.
-    equal: bool  #: Whether it holds exactly the accepted rows, and stays as it is.
-    #: Whether it has no accepted version and gets no rows: it is recorded, and nothing changes for readers.
+    equal: bool  #: True if it holds exactly the accepted rows, and stays as it is.
+    #: True if it has no accepted version and gets no rows: it is recorded, and nothing changes for readers.
     new_empty: bool
-    new: bool  #: Whether it had no accepted version to compare with.
+    new: bool  #: True if it had no accepted version to compare with.
     #: The checksum that was recorded of the accepted rows, where their files are gone or damaged and they were compared
     #: by it; null otherwise.
     expected_checksum: str | None = None
@@ -58,7 +58,7 @@ class GateSummary:
 
     gate: str  #: Its name.
     demands: str  #: What it asks for, in words.
-    blocking: bool  #: Whether its failure blocks the run; else it only informs.
+    blocking: bool  #: True if its failure blocks the run; else it only informs.
     passed_partitions: int  #: In how many partitions it passed.
     outcome: str  #: The same in words: `1 of 5 days failed`; of a proof that holds, what was compared and what was not.
     first_failure: str | None  #: The first failure in words; null when there is none.

@@ -39,7 +39,7 @@ class RejectedRecords:
     """
 
     source: str  #: The source table.
-    is_of_empty: bool = False  #: Whether no file has other records of the days: a person declared them empty.
+    is_of_empty: bool = False  #: True if no file has other records of the days: a person declared them empty.
     imports: tuple[str, ...]  #: The files, in the order of arrival.
     landed: int  #: How many records they have.
     rejected: int  #: How many of these are in quarantine.

@@ -118,8 +118,8 @@ class Column:
     """A column of a table."""
 
     name: str
-    number: bool = False  #: Whether its values are numbers: aligned to the right, and never cut.
-    whole: bool = False  #: Whether its values are never broken into lines, such as ids that a reader copies.
+    number: bool = False  #: True if its values are numbers: aligned to the right, and never cut.
+    whole: bool = False  #: True if its values are never broken into lines, such as ids that a reader copies.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Table:
     total: tuple[Value, ...] = ()  #: A last row that sums up the others; empty without one.
     most: int | None = None  #: How many rows a renderer without room for more shows; None for all of them.
     changed: frozenset[tuple[int, int]] = frozenset()  #: Cells to be marked, by row and column.
-    headed: bool = False  #: Whether the first value of a row says what the others are.
+    headed: bool = False  #: True if the first value of a row says what the others are.
     #: Rows that go on with the row above them: they are shown with it, and not counted.
     continued: frozenset[int] = frozenset()
 
@@ -186,7 +186,7 @@ class Listing:
     """Lines of code, or of a difference between two, which stay as they are."""
 
     lines: tuple[str, ...]
-    differs: bool = False  #: Whether a line says by its first character whether it was added or removed.
+    differs: bool = False  #: True if a line says by its first character whether it was added or removed.
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -214,11 +214,11 @@ class Section:
 
     title: str
     blocks: tuple[Block, ...]
-    #: Whether it is a detail: HTML shows it when it is opened, a terminal and Markdown leave it out.
+    #: True if it is a detail: HTML shows it when it is opened, a terminal and Markdown leave it out.
     folded: bool = False
-    #: Whether HTML shows it when it is opened, and Markdown, which is shown beside other things, leaves it out.
+    #: True if HTML shows it when it is opened, and Markdown, which is shown beside other things, leaves it out.
     long: bool = False
-    #: Whether it has values of rows, which can be erased here: Markdown, which others keep, leaves it out.
+    #: True if it has values of rows, which can be erased here: Markdown, which others keep, leaves it out.
     of_rows: bool = False
 
 

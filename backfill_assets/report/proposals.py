@@ -102,7 +102,7 @@ class RolledBackProposal:
 class ProposeReport:
     """The outcome for the changed days of sources behind published output; each is in one place."""
 
-    dry_run: bool  #: Whether it was only decided, and nothing was written.
+    dry_run: bool  #: True if it was only decided, and nothing was written.
     #: The new drafts, one for the days of all sources that tables connect; none when there is nothing new.
     proposed: tuple[NewProposal, ...]
     open: tuple[OpenProposal, ...]  #: The drafts that stay as they are.

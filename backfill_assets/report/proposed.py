@@ -18,7 +18,7 @@ class OpenProposal:
     """A proposal that is not finished."""
 
     record: SetRecord  #: The set.
-    approved: bool  #: Whether a person has approved it.
+    approved: bool  #: True if a person has approved it.
 
     @property
     def next_step(self) -> NextStep:

@@ -42,7 +42,7 @@ class PublicationDocument:
     header: PublicationHeader = field(metadata=INLINE)  #: The swap.
     extent: Extent = field(metadata=INLINE)  #: How much it changes.
     grain: Grain  #: Whether its partitions are days or months; days of a table that is no longer declared.
-    expires: bool = False  #: Whether it lets snapshots expire, or brings expired ones back.
+    expires: bool = False  #: True if it lets snapshots expire, or brings expired ones back.
     #: References that had changed when it was published, where a command answers with it.
     changed_references: tuple[ChangedReference, ...] = ()
     untouched_count: int = 0  #: How many partitions between its first and its last one it leaves as they were.

@@ -40,7 +40,7 @@ class ReplayReport:
     """The records that were sent to a topic or a stream again."""
 
     replay_id: str  #: The replay, such as `rep-000001`.
-    waits: bool  #: Whether nothing was sent, because another person has to approve it first.
+    waits: bool  #: True if nothing was sent, because another person has to approve it first.
     plan: ReplayPlan  #: What there was to send.
     state: ReplayState  #: How far it is.
     identity: str | None  #: The id of the topic or the stream; null while it waits.
@@ -57,7 +57,7 @@ class ReplayClosed:
     """A replay that was ended."""
 
     record: ReplayRecord  #: The replay.
-    deleted: bool  #: Whether the topic or stream that was created for it is deleted: one that was there before stays.
+    deleted: bool  #: True if the topic or stream that was created for it is deleted: one that was there before stays.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,7 @@ class RunSummary:
     #: The approval that its last rollback withdrew, if it is not approved again; a run that is staged again after a
     #: rollback has a state that no longer shows it.
     withdrawn: WithdrawnApproval | None = None
-    #: Whether it is a repair whose rows are exactly those that were recorded, which needs no approval.
+    #: True if it is a repair whose rows are exactly those that were recorded, which needs no approval.
     brings_back: bool = False
     #: What the gates found that block it; empty for a run that is not blocked.
     blocked_by: tuple[GateSummary, ...] = ()

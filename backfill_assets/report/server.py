@@ -41,7 +41,7 @@ class ServerUp:
     """A Spark server that commands use from now on."""
 
     server: ServerDocument  #: The server.
-    is_new: bool  #: Whether it was started now; false for one that ran.
+    is_new: bool  #: True if it was started now; false for one that ran.
     start_s: float  #: How long it took until it listened, in seconds; about what a command without a server waits.
     warm_up_s: float  #: How long it took to warm it up with a small computation, in seconds.
 

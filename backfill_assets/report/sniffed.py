@@ -514,7 +514,7 @@ class SniffedDoubt:
     column: str  #: The column, or empty.
     values: tuple[str, ...]  #: Texts of the file, and alternatives.
     records: int  #: How many records of the sample it is about; 0 where that is no number.
-    rejects: bool  #: Whether these records would be rejected.
+    rejects: bool  #: True if these records would be rejected.
     message: str  #: It in one sentence.
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class StaleDocument:
     """The stale partitions."""
 
-    is_stale: bool  #: Whether anything is.
+    is_stale: bool  #: True if anything is.
     tables: tuple[Staleness, ...]  #: Inputs before dependents.
     #: The keys of sources that are not known: what readers see of them may be older than what their source has, and
     #: nothing is stale for that.

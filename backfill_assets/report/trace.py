@@ -77,7 +77,7 @@ class TracedRow:
 
     partition: str  #: Its partition, as a person reads it.
     values: Mapping[str, str | None]  #: Its values by column, as text or null.
-    #: Whether what was computed from it replaced a version that was not, as the row is new or has changed.
+    #: True if what was computed from it replaced a version that was not, as the row is new or has changed.
     is_changed: bool
     import_id: str | None = None  #: Of a row of a source, the import that has its record; null otherwise.
     file: str | None = None  #: The name of the file of that import; null otherwise.
@@ -114,7 +114,7 @@ class TracedRecord:
     table: str  #: The source.
     partition: str  #: The partition of the row, as a person reads it.
     key: Mapping[str, str | None]  #: By column of its key, its values as text or null.
-    is_replaced: bool = False  #: Whether the number was computed from it before, and is not any more.
+    is_replaced: bool = False  #: True if the number was computed from it before, and is not any more.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

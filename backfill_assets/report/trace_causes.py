@@ -42,7 +42,7 @@ class TracedPublication:
     at: datetime | None  #: When readers saw it first; null for one that never landed.
     run_id: str  #: The run whose rows it published, or took back.
     release: str  #: The transform and its release, of that run.
-    kept: bool  #: Whether it kept the row as an earlier one had published it, because its run changes other rows.
+    kept: bool  #: True if it kept the row as an earlier one had published it, because its run changes other rows.
     reason: str  #: Why the run was planned, or rolled back.
     requested_by: str  #: Who asked for it.
     approved_by: str | None  #: Who approved it, or null.
@@ -146,11 +146,11 @@ class ChangedRow:
 
     partition: date
     values: Texts  #: Its values, or those it had before, where it is not there any more.
-    is_gone: bool  #: Whether it is not there any more.
+    is_gone: bool  #: True if it is not there any more.
     now: Made  #: What its version was computed from.
     before: Made | None  #: The same of the version that was replaced; None where there was none.
     rollback: PublicationHeader | None = None  #: The rollback that came between these two; None where there was none.
-    #: Whether it brought back the version that the row is in, or what it was is gone from, so that nothing else changed
+    #: True if it brought back the version that the row is in, or what it was is gone from, so that nothing else changed
     #: it.
     is_restored: bool = False
 

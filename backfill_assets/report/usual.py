@@ -29,8 +29,8 @@ class UsualNumber:
     high: Number | None  #: The most that is not far from it, or null.
     far: str  #: `low` or `high` where it is far from the usual, or was accepted although it was; else empty.
     compared: int  #: With how many accepted partitions it was compared.
-    is_tested: bool  #: Whether it is a partition of the run; else it is one of those that are compared with.
-    stays: bool  #: Whether the accepted rows that it would replace have the same measure.
+    is_tested: bool  #: True if it is a partition of the run; else it is one of those that are compared with.
+    stays: bool  #: True if the accepted rows that it would replace have the same measure.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +211,7 @@ class MeasuredCell:
     #: The measures of the accepted rows by name; `NaN`, `Infinity` or `-Infinity` where a sum is not finite.
     before: Mapping[str, Number]
     after: Mapping[str, Number]  #: The same of the new rows.
-    differs: bool  #: Whether any of these rows differ, even where the measures are the same.
+    differs: bool  #: True if any of these rows differ, even where the measures are the same.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +220,7 @@ class BreakdownDocument:
 
     dimensions: tuple[str, ...]  #: Their names, in the order of the declaration, without the month.
     measures: tuple[str, ...]  #: The names of the measures; `rows` counts rows.
-    too_many: bool  #: Whether there were too many combinations of the dimensions, so that only months are told apart.
+    too_many: bool  #: True if there were too many combinations of the dimensions, so that only months are told apart.
     restated: tuple[MeasuredCell, ...]  #: What had accepted rows, by month and dimensions, in order.
     new: tuple[MeasuredCell, ...]  #: The same of partitions that had none.
 

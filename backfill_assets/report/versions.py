@@ -120,8 +120,8 @@ class VersionStatus:
     table: str  #: Its name.
     path: str  #: Its place in the lake.
     release: str  #: The release that computes it.
-    is_shown: bool  #: Whether readers of the table are shown it.
-    is_kept_up: bool  #: Whether the LIVE path keeps it up to date.
+    is_shown: bool  #: True if readers of the table are shown it.
+    is_kept_up: bool  #: True if the LIVE path keeps it up to date.
     retired_by: str | None  #: The act that gave it up for good; null before.
     accepted: Partitions  #: Its accepted partitions.
     #: Of one that readers are not shown, the partitions that were not compared as both sides are now.

@@ -129,7 +129,7 @@ class Standing:
     agreed: tuple[Policy, ...]  #: The policies that were last agreed to, of both.
     safeguards: tuple[Safeguard, ...]  #: Of the table, as declared.
     last: Agreed  #: What was last agreed to for the table.
-    #: Whether it is a version that its readers were never shown: its author may change it until they are cut over to
+    #: True if it is a version that its readers were never shown: its author may change it until they are cut over to
     #: it, which takes the approval of what was loosened.
     is_unseen: bool
 

@@ -42,10 +42,10 @@ class RecoveryEnd(StrEnum):
 class RecoveryOutcome:
     """The outcome of recovering one piece of work."""
 
-    ended: RecoveryEnd  #: How it ended.
+    ended: RecoveryEnd
     table: str = ""  #: Of a publication that landed: the version of the table with its rows.
     version: int | None = None  #: Of a publication that landed: the version of the table with its rows.
-    by_others: bool = False  #: Whether another process had closed it meanwhile.
+    by_others: bool = False  #: True if another process had closed it meanwhile.
     #: Why it could not be completed, where it was rolled back instead, or nothing of it was changed.
     cause: BackfillError | None = None
     error: BackfillError | None = None  #: Why it did not end; None when it did.

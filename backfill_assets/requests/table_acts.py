@@ -41,7 +41,7 @@ class Pair:
 
     name: str  #: The table whose readers it is about.
     version: DerivedTable  #: The version; the table itself, where readers are shown another one.
-    shown: DerivedTable  #: What they are shown.
+    shown: DerivedTable
 
     @property
     def clean_days(self) -> int:

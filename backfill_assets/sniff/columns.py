@@ -213,8 +213,8 @@ class Raw:
     written: FileName  #: What the file calls it.
     texts: Sequence[str | None]  #: The text of each record; None where it has none.
     kind: str = ""  #: Its type, where the file itself says it.
-    is_local: bool = False  #: Whether it has times without an offset, where the file itself says that they are times.
-    is_text: bool = False  #: Whether its digits are texts in JSON.
+    is_local: bool = False  #: True if it has times without an offset, where the file itself says that they are times.
+    is_text: bool = False  #: True if its digits are texts in JSON.
     called: str = ""  #: What a line before the rows calls it, where the rows have no header.
 
     @property

@@ -50,8 +50,8 @@ class Delimited:
     comment: str = ""
     trim: bool = False
     header: bool = True
-    is_sep_line: bool = False  #: Whether the first line is Excel's `sep=;`.
-    is_mixed: bool = False  #: Whether rows end in different ways.
+    is_sep_line: bool = False  #: True if the first line is Excel's `sep=;`.
+    is_mixed: bool = False  #: True if rows end in different ways.
     misquoted: int = 0  #: How many rows have text behind a closing quote.
     names: tuple[str, ...] = ()  #: What a line before the rows calls the columns, where no row does.
     duckdb: str = ""  #: What DuckDB takes for the delimiter, where that is another one; empty where both agree.

@@ -137,7 +137,7 @@ class Doubt:
     values: tuple[str, ...] = ()  #: Texts of the file, and names of alternatives, the first ones.
     records: int = 0  #: How many records of the sample it is about; 0 where that is no number.
     first: int = 0  #: The number of the first one in the sample, from 1.
-    rejects: bool = False  #: Whether these records would be rejected.
+    rejects: bool = False  #: True if these records would be rejected.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class ProposedColumn:
     #: `ARRAY<...>`.
     kind: str
     forms: tuple[Form, ...] = ()  #: How its times are written, where that has to be declared.
-    is_local: bool = False  #: Whether it has times without an offset.
+    is_local: bool = False  #: True if it has times without an offset.
     values: int  #: How many values it has in the sample.
     nulls: int  #: How many records have none.
     fitting: int  #: How many of the values are of its type.
@@ -164,7 +164,7 @@ class Looked:
     file: str  #: Its name.
     size_bytes: int  #: How large it is.
     read_bytes: int  #: How many of these were read; of a packed file how many were unpacked.
-    is_whole: bool  #: Whether all of it was read.
+    is_whole: bool  #: True if all of it was read.
     format: str  #: What it is: `CSV`, `JSON lines`, `JSON`, `Parquet`, `Avro`, `Excel` or `OpenAPI`.
     packed: str = ""  #: How it is packed: `gzip`, `zip`, `zstd`, or empty.
     records: int  #: How many records were found in what was read.
@@ -186,7 +186,7 @@ class Proposal:
     repeated_hour: str = ""  #: Which of the two a time is that clocks show twice; empty where that is not declared.
     is_planned: bool = False
     first_on: date | None = None  #: The first day of an event.
-    last_on: date | None = None  #: The last one.
+    last_on: date | None = None
     longest_gap_days: int = 0  #: The most days in a row without events.
     keys: tuple[tuple[str, ...], ...] = ()  #: What else could be the key.
     event_times: tuple[str, ...] = ()  #: What else could be the event time.

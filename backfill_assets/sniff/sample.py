@@ -64,8 +64,8 @@ class Sample:
     #: Bytes from its middle and its end, each of which may begin and end within a record.
     parts: tuple[bytes, ...] = ()
     packed: str = ""  #: How it is packed, or empty.
-    is_workbook: bool = False  #: Whether it is one of a spreadsheet.
-    is_whole: bool  #: Whether `head` is all of it.
+    is_workbook: bool = False  #: True if it is one of a spreadsheet.
+    is_whole: bool  #: True if `head` is all of it.
     members: tuple[str, ...] = ()  #: The files of an archive besides the first one.
 
     @property

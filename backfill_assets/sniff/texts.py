@@ -201,8 +201,8 @@ class TimeForm:
     """The form of the times in a column."""
 
     patterns: tuple[str, ...] = ()  #: The forms, tried in order; empty where they are those that need no declaration.
-    is_date: bool  #: Whether it has days and no clock.
-    is_local: bool  #: Whether its times have no offset.
+    is_date: bool  #: True if it has days and no clock.
+    is_local: bool  #: True if its times have no offset.
     fitting: int  #: How many of the texts they fit.
     others: tuple[str, ...] = ()  #: Forms that fit as many texts and give other times.
 

@@ -374,6 +374,6 @@ def partitions_in(kit: DomainKit, table: str, days: Days) -> tuple[date, ...]:
 
 
 def listed(partitions: Iterable[date], *, most: int = 5) -> str:
-    """Some partitions for a message."""
+    """The first partitions, for a message."""
     found = [each.isoformat() for each in sorted(partitions)]
     return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")

@@ -490,10 +490,10 @@ def _asking(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 class FailingFrame:
     """The rows that fail a gate, as its function described them."""
 
-    gate: Failing  #: The gate.
+    gate: Failing
     rows: DataFrame  #: The rows; nothing of them is computed yet.
     key: tuple[str, ...]  #: The columns that name a row, the partition first.
-    calls_python: bool  #: Whether Spark calls functions of Python for them.
+    calls_python: bool  #: True if Spark calls functions of Python for them.
     place: str  #: Where the gate is declared, as the end of a sentence.
 
 

@@ -49,7 +49,7 @@ _DIGITS_OF_A_VALUE = 3
 class ModuleText:
     """The text of a reached module."""
 
-    name: str  #: Its name.
+    name: str
     path: str  #: Its file, below the folder that it is imported from.
     reached: bytes  #: The lines that count.
     source: bytes  #: All of it.
@@ -285,7 +285,7 @@ class ArchivedModule:
 class ArchivedCode:
     """The archived code behind a code digest."""
 
-    digest: str  #: The code digest.
+    digest: str
     sha256: str  #: Of the list itself, which manifests name.
     modules: tuple[ArchivedModule, ...]  #: The modules, by name.
     values: Mapping[str, str]  #: Three digits of each value that is found in them, by name.

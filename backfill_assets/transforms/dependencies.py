@@ -44,7 +44,7 @@ class Node:
 class Given:
     """A column that an operator gives."""
 
-    number: str  #: Its number.
+    number: str
     text: str  #: Its expression; of a column that is passed on, the column itself.
     named: str  #: Its name and number, as operators above write it.
 

@@ -158,9 +158,9 @@ class Scope:
     local: frozenset[str]  #: Names that are local there.
     renamed: Mapping[str, Chain] = field(default_factory=dict)  #: Local names that are other names of something.
     made: Mapping[str, Chain] = field(default_factory=dict)  #: Local names of what a call of something gives.
-    #: Whether it is carried out when a function is called, and not when its module is imported.
+    #: True if it is carried out when a function is called, and not when its module is imported.
     is_in_body: bool = False
-    is_heard: bool = True  #: Whether its texts may be SQL.
+    is_heard: bool = True  #: True if its texts may be SQL.
     method: str = ""  #: The name of the function.
     owner: str = ""  #: The name of the class of the module of which it is the body; empty elsewhere.
 

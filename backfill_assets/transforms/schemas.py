@@ -147,7 +147,7 @@ class FormerColumns:
     """Reports that a source has other columns than it declares now, which do not follow from them."""
 
     table: SourceTable
-    differing: str  #: How they differ.
+    differing: str
     partitions: frozenset[str]  #: The partitions that have files of them.
 
     def require_replaced(self, partitions: Collection[date]) -> None:

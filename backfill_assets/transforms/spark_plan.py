@@ -165,7 +165,7 @@ _PYTHON = re.compile(r"EvalPython|InPandas|InArrow|PythonUD")
 class Plan:
     """The facts that a plan shows about determined rows."""
 
-    calls_python: bool  #: Whether Spark calls functions of Python for them.
+    calls_python: bool  #: True if Spark calls functions of Python for them.
     added_doubles: tuple[AddedDoubles, ...]  #: Additions whose last digits depend on the order in which rows are added.
 
 

@@ -68,7 +68,7 @@ class Statement:
     line: int  #: Where it begins.
     lines: frozenset[int]  #: Its own, and those of the statements around it that are no definitions.
     binds: frozenset[str]
-    is_always: bool  #: Whether it does something else than to bind names when the module is imported.
+    is_always: bool  #: True if it does something else than to bind names when the module is imported.
     uses: frozenset[Chain]
     aliases: tuple[Alias, ...]
     around: frozenset[str] = field(compare=False)  #: What encloses its nodes: the names that are local there.

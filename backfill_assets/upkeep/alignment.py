@@ -74,14 +74,14 @@ class UnknownCommit:
     version: int  #: The version of the table that it made.
     at: datetime | None  #: When, by the clock of whoever committed; null where it does not say.
     publication_id: str  #: The publication that it says it is of; empty where another program made it.
-    run_id: str  #: The run of that.
+    run_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfStep:
     """The difference between the log of a table and the ledger."""
 
-    table: str  #: The table.
+    table: str
     behind: Behind  #: What is of an earlier time.
     agreed: int  #: The last version that both have; -1 when there is none.
     newest: int  #: The last version in the log; -1 when the table is gone.

@@ -79,7 +79,7 @@ class SourceAccount:
 class Verdict:
     """The verdict of an audit: what it looked at, and what does not agree."""
 
-    agrees: bool  #: Whether everything does.
+    agrees: bool  #: True if everything does.
     head: str  #: The last event of the chain, as `SEQUENCE:HASH`: what `audit --head` takes.
     events: int  #: How many events the chain has.
     partitions: int  #: How many accepted partitions were looked at.
@@ -97,8 +97,8 @@ class AuditReport(Verdict):
     references: int  #: How many archived references that runs were planned with.
     accounts: tuple[SourceAccount, ...]  #: The keys of each source that has landed files.
     unreadable: tuple[Problem, ...]  #: The tables that could not be opened, each with the error.
-    has_open_publications: bool  #: Whether a publication is still open, which `recover` ends.
-    #: Whether a table is older than the ledger, or newer, of which `recover` says what to do.
+    has_open_publications: bool  #: True if a publication is still open, which `recover` ends.
+    #: True if a table is older than the ledger, or newer, of which `recover` says what to do.
     has_other_times: bool = False
     #: Commits of other programs that were undone: readers see what publications left, and saw something else.
     undone: tuple[str, ...] = ()
@@ -389,7 +389,7 @@ class RecordedAudit(Verdict):
     """The verdict of the last audit, with the first of its problems."""
 
     at: datetime  #: When it ended.
-    is_quick: bool  #: Whether it did not read the bytes of files.
+    is_quick: bool  #: True if it did not read the bytes of files.
     problem_count: int  #: How many problems it found.
 
 
@@ -437,8 +437,8 @@ def last_audit(home: Path) -> RecordedAudit | None:
 class LastAudit:
     """The last audit, and what the ledger knows of the time after it."""
 
-    found: RecordedAudit  #: What it found.
-    is_contained: bool  #: Whether the event chain still has the event that was its last one then.
+    found: RecordedAudit
+    is_contained: bool  #: True if the event chain still has the event that was its last one then.
     later_publications: int  #: How many publications and rollbacks began after that event: it has not seen them.
 
 

@@ -73,7 +73,7 @@ class BuiltVersion:
 
     version: int  #: The version.
     partitions: Partitions  #: Which ones.
-    #: Whether they are read as what the present contract says, so that they need not be built again.
+    #: True if they are read as what the present contract says, so that they need not be built again.
     gives_same_rows: bool
 
 
@@ -107,7 +107,7 @@ class CheckedTable:
 class CheckReport:
     """The domain, compared with what is published."""
 
-    agrees: bool  #: Whether every table can follow its declaration, and every transform can read its inputs.
+    agrees: bool  #: True if every table can follow its declaration, and every transform can read its inputs.
     tables: tuple[CheckedTable, ...]  #: Inputs before dependents.
     problems: tuple[Problem, ...]  #: Tables that could not be looked at.
 
@@ -244,7 +244,7 @@ class GateOnRows:
     """One gate's finding in the accepted rows that were checked."""
 
     gate: str  #: Its name.
-    blocking: bool  #: Whether its failure would block a run.
+    blocking: bool  #: True if its failure would block a run.
     measured: int  #: In how many partitions it was measured.
     nothing_known: int  #: In how many of them it asked nothing, because its reference has no entry for them.
     failed: Partitions | None  #: The partitions that do not pass it; null when all do.
@@ -266,7 +266,7 @@ class RowsCheck:
     """Accepted rows of a table, measured with the gates that it declares now."""
 
     table: str  #: The table.
-    #: Whether every blocking gate passed in every accepted partition that was asked for, and could be measured there.
+    #: True if every blocking gate passed in every accepted partition that was asked for, and could be measured there.
     passes: bool
     partitions: Partitions | None  #: The accepted partitions that were measured; null when none could be.
     asked: int | None  #: How many partitions were asked for; null where all accepted ones were.

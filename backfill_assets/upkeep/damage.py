@@ -35,7 +35,7 @@ class Lost(StrEnum):
 class Damage:
     """The kind of a problem in an audit."""
 
-    kind: Lost  #: What is lost.
+    kind: Lost
     table: str = ""  #: The table or the source; empty of what is of none.
     grain: Grain | None = None  #: Of its partitions; None of a source file.
     partition: date | None = None  #: The partition of a lost version.
@@ -44,7 +44,7 @@ class Damage:
     named: str = ""  #: What the file was called where it came from, or which version of a reference it is.
     sha256: str = ""  #: Of its bytes, where they are to be found elsewhere.
     repair: str = ""  #: The open run that has begun to repair it, if there is one.
-    is_repaired: bool = False  #: Whether that has only to be published.
+    is_repaired: bool = False  #: True if that has only to be published.
 
 
 class Amiss(str):

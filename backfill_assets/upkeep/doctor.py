@@ -66,7 +66,7 @@ class CheckedPart:
 class DoctorReport:
     """The findings of `doctor`."""
 
-    is_sound: bool  #: Whether nothing failed; else the exit code is 1.
+    is_sound: bool  #: True if nothing failed; else the exit code is 1.
     parts: tuple[CheckedPart, ...]  #: Every part, in the order in which operations need them.
 
 

@@ -407,13 +407,13 @@ class ReproductionReport:
     transform_version: str  #: The registered version of that transform.
     code_digest: str  #: sha256 over the code of that transform.
     versions: ReproductionVersions  #: What it was staged and rebuilt with.
-    identical: bool  #: Whether every content checksum is the recorded one; else the exit code is 1.
+    identical: bool  #: True if every content checksum is the recorded one; else the exit code is 1.
     partitions: Partitions  #: The partitions that were rebuilt.
     of_partitions: int  #: How many the run has.
     rows: int  #: How many rows were rebuilt.
     differences: tuple[Difference, ...]  #: Where they are not the recorded ones.
     sample: tuple[SampledRow, ...]  #: Some rows that differ: `before` as published, `after` as rebuilt.
-    archived_code: bool = False  #: Whether its archived code has computed it, since the present code is other code.
+    archived_code: bool = False  #: True if its archived code has computed it, since the present code is other code.
     #: With `--from-raw`, the same of the runs whose partitions it read, back to the files that landed.
     behind: tuple[ReproductionReport, ...] = ()
 

@@ -349,7 +349,7 @@ class VacuumedFolder:
     """The files of one folder below `_runs/` that share a reason."""
 
     run_id: str  #: The folder: a run, a landed file, or `_reproduced`.
-    kept: bool  #: Whether they stay.
+    kept: bool  #: True if they stay.
     reason: Why  #: Why they stay, or go.
     files: int  #: How many there are.
     size_bytes: int  #: How large they are together.
@@ -370,7 +370,7 @@ class VacuumedTable:
 class VacuumReport:
     """The removals of a clean-up of staged files, done or planned."""
 
-    dry_run: bool  #: Whether it only reported what would be removed.
+    dry_run: bool  #: True if it only reported what would be removed.
     at: datetime  #: The present, by which files are judged.
     rollback_days: int  #: For how long a replaced version can be brought back.
     reproduction_days: int  #: For how long a run can be reproduced after its publication.
@@ -471,7 +471,7 @@ class _Planned:
     horizons: Horizons
     decision: Decision
     sizes: Sizes
-    states: Mapping[str, RunState]  #: Of the runs as they were.
+    states: Mapping[str, RunState]
     publications: Mapping[str, Mapping[str, PublicationState]]  #: The states of publications by table, as they were.
     problems: Problems
 

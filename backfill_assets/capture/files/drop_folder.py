@@ -37,7 +37,7 @@ class DroppedFile:
     """A file in the drop folder."""
 
     source: str  #: The name of its folder.
-    path: Path  #: Where it is.
+    path: Path
     subject: str  #: The same below the drop folder, as people are shown it.
     mark: str  #: Changes whenever the file is written or replaced, also when its size and its time are restored.
     changed_at: datetime  #: When it was written, renamed or moved here last.

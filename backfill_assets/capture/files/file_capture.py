@@ -54,7 +54,7 @@ class Expected:
     """A manifest's statement about a file; what is empty or None is not stated."""
 
     name: str = ""  #: Its name, without where it is.
-    records: int | None = None  #: How many records it has.
+    records: int | None = None
     size_bytes: int | None = None  #: How large it is.
     sha256: str = ""  #: The digest of its bytes, in hexadecimal.
     md5: str = ""  #: The same of another kind, which some stores have.

@@ -53,7 +53,7 @@ class Cursor:
     #: then goes on from it.
     more: str | InHeader = ""
     end: tuple[str, ...] = ()  #: Cursors that mean the end, such as `("0",)`.
-    #: Whether a page without records is the last one, of an API that gives new cursors for ever.
+    #: True if a page without records is the last one, of an API that gives new cursors for ever.
     ends_empty: bool = False
     first: str = ""  #: What the first page is asked with, such as `*`; empty to ask for it without a cursor.
 
@@ -63,7 +63,7 @@ class PageNumber:
     """Numbered pages; unless an answer says how many there are, the first one without records is behind the last."""
 
     parameter: str | InBody | InHeader  #: What is asked with the number.
-    first: int = 1  #: The number of the first page.
+    first: int = 1
     total: str | InHeader = ""  #: Where an answer has the number of pages.
     more: str | InHeader = ""  #: Where an answer says whether there is a next page.
 
@@ -96,7 +96,7 @@ class IdRange:
     first: str = ""  #: The id behind which the first page begins; empty to ask for it without one.
     tie: str = ""  #: The member that orders records of one id.
     tie_after: str | InBody | InHeader = ""  #: What is asked with the last value of that member.
-    #: Whether a page begins with the records of the id that it is asked with, of which those that were read are left
+    #: True if a page begins with the records of the id that it is asked with, of which those that were read are left
     #: out.
     inclusive: bool = False
 
@@ -346,9 +346,9 @@ class Token:
     form: Mapping[str, str] = field(default_factory=lambda: {"grant_type": "client_credentials"})
     member: str = "access_token"  #: Where the answer has the token, such as `data.token`.
     expires: str = "expires_in"  #: Where the answer has the seconds for which it lasts, if it has them.
-    #: Whether `client_id` and `client_secret` are sent as HTTP Basic instead of in the form.
+    #: True if `client_id` and `client_secret` are sent as HTTP Basic instead of in the form.
     client_in_header: bool = False
-    as_json: bool = False  #: Whether the form is sent as a JSON object.
+    as_json: bool = False  #: True if the form is sent as a JSON object.
     header: str = "Authorization"  #: The header with which requests are made.
     scheme: str = "Bearer"  #: The word before the token in that header.
 

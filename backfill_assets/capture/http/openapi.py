@@ -121,8 +121,8 @@ class ProposedColumn:
 
     name: str  #: The names of the members on the way to it, such as `buyer.name`.
     kind: str  #: Its type: `STRING`, `LONG`, `DOUBLE`, `DECIMAL(38,9)`, `BOOLEAN`, `DATE` or `TIMESTAMP`.
-    nullable: bool  #: Whether a record may lack it.
-    is_json: bool = False  #: Whether its value is an array or any object, which lands as its text.
+    nullable: bool  #: True if a record may lack it.
+    is_json: bool = False  #: True if its value is an array or any object, which lands as its text.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ class Page:
     members: Sequence[Any] = ()  #: The elements of its array of records.
     records: tuple[str, ...] = ()  #: Each of them on a line.
     headers: Mapping[str, str] = field(default_factory=dict)  #: Its headers, in lower case.
-    is_end: bool = False  #: Whether its status says that there are no records and no pages behind it.
+    is_end: bool = False  #: True if its status says that there are no records and no pages behind it.
 
     def found(self, where: str | InHeader) -> Any:
         """The value of the answer at a place; None where it has none."""

@@ -111,7 +111,7 @@ _LATER = frozenset(
 class Record:
     """A record of a shard."""
 
-    sequence: int  #: Its sequence number.
+    sequence: int
     at: datetime  #: When it arrived.
     key: str  #: Its partition key.
     value: bytes  #: Its data.
@@ -123,7 +123,7 @@ class Stream:
 
     arn: str  #: Its name anywhere.
     status: str  #: Whether it can be used, such as `ACTIVE`.
-    created_at: datetime  #: When it was created.
+    created_at: datetime
     retention: timedelta  #: How long it keeps records.
 
     @property

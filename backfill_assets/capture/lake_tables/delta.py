@@ -99,7 +99,7 @@ class Columns:
     """The mapping of a version's columns to the columns of its files."""
 
     fields: Sequence[pa.Field]  #: The columns, with what Delta keeps about them.
-    by_id: bool  #: Whether files have them by their ids, and not by names.
+    by_id: bool  #: True if files have them by their ids, and not by names.
 
     @classmethod
     def of(cls, table: DeltaTable) -> Columns:

@@ -60,7 +60,7 @@ class Newest:
 
     version: int  #: Its number, which rises from version to version.
     pinned: Mapping[str, str]  #: What else is known of it.
-    has_changes: bool  #: Whether the changes that led to it can be read as operations.
+    has_changes: bool  #: True if the changes that led to it can be read as operations.
     #: What is read, of a format whose tables can go back: such a state has another number then.
     state: int | None = None
 

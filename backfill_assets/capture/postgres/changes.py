@@ -30,11 +30,11 @@ class TableColumn:
     """A column as the catalog has it."""
 
     number: int  #: Its number in the table, which no other column gets, also after it was dropped.
-    type_oid: int  #: Its type.
+    type_oid: int
     modifier: int  #: What else is said of the type, such as the digits of a number; -1 for nothing.
     row_of: str  #: The transaction that last wrote its row of the catalog.
-    is_toastable: bool = False  #: Whether its values can be stored out of line.
-    is_generated: bool = False  #: Whether its values are computed, so that changes do not have them.
+    is_toastable: bool = False  #: True if its values can be stored out of line.
+    is_generated: bool = False  #: True if its values are computed, so that changes do not have them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +212,7 @@ class Change:
     operation: str  #: `insert`, `update`, `delete` or `truncate`.
     lsn: int  #: Where the commit of its transaction is in the write-ahead log.
     position: int  #: Its number among the changes of its transaction, from 1.
-    committed_at: datetime  #: When that committed.
+    committed_at: datetime
     row: Row  #: The values by column; of a delete those that the server tells.
 
 
@@ -221,7 +221,7 @@ class _Relation:
     """The table as it was when a change was made."""
 
     columns: tuple[NamedThen, ...]  #: Its columns in their order.
-    has_all: bool  #: Whether changes have the whole old row.
+    has_all: bool  #: True if changes have the whole old row.
     complaint: str | None  #: Why its changes do not have the columns of now; null when they have.
 
 

@@ -50,7 +50,7 @@ class Read:
 class ValueReader:
     """Reads values, each by the schema that it names."""
 
-    schemas: Schemas  #: Where the schemas are.
+    schemas: Schemas
     versions: Mapping[int, int]  #: By the id of a schema, the version of the contract.
     used: dict[int, Schema] = field(default_factory=dict)  #: The schemas that were needed, since this was emptied.
     _known: dict[int, tuple[Schema, Decode] | BrokenValue] = field(default_factory=dict)

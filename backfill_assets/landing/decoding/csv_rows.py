@@ -253,9 +253,9 @@ class _Source:
     name: str
     raw: list[str] = field(default_factory=list)  #: The lines of the row that is being read, as they are in the file.
     line: int = 0  #: How many lines were read.
-    is_odd: bool = False  #: Whether the row has something that the readers would not take as it is.
+    is_odd: bool = False  #: True if the row has something that the readers would not take as it is.
     problem: str = ""  #: Why the row cannot be read, where that is seen before it is taken apart.
-    is_undecodable: bool = False  #: Whether any row has bytes that are no character.
+    is_undecodable: bool = False  #: True if any row has bytes that are no character.
     escaped: EscapedLines | None = None  #: What reads its lines, of a dialect with an escape and without quotes.
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ class Scope:
     """The rows that a pilot changes."""
 
     where: tuple[tuple[str, str], ...]  #: Columns with the value that a row has in each of them, as text.
-    is_rest: bool = False  #: Whether it is all other rows instead.
+    is_rest: bool = False  #: True if it is all other rows instead.
 
     @property
     def outside(self) -> Scope:
@@ -95,12 +95,12 @@ class Change(ABC):
 
     @property
     def is_divisible(self) -> bool:
-        """Whether its partitions can be computed in several runs or calls, each without the others."""
+        """True if its partitions can be computed in several runs or calls, each without the others."""
         return True
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether accepted rows stay that it does not compute."""
+        """True if accepted rows stay that it does not compute."""
         return False
 
     @property
@@ -180,7 +180,7 @@ class Change(ABC):
         return lineage
 
     def is_repaired(self, lost: AbstractSet[date], partitions: AbstractSet[date]) -> bool:
-        """Whether a run over these partitions replaces nothing but lost files, and what has to be computed with them.
+        """True if a run over these partitions replaces nothing but lost files, and what has to be computed with them.
 
         Args:
             lost: The partitions whose files are lost.

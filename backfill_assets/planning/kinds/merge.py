@@ -37,8 +37,8 @@ class Merge(Change):
     deletes: str | None = None  #: Column of changes that is true for a delete; it is no column of the table.
     version: str | None = None  #: Column that orders the versions of a key.
     older: Older = Older.REFUSE  #: With a version: what becomes of older changes.
-    keys_move: bool = False  #: Whether a key can move to another partition, because `on` has no partition column.
-    keeps_withdrawn: bool = False  #: Whether accepted rows stay whose key no change names any more.
+    keys_move: bool = False  #: True if a key can move to another partition, because `on` has no partition column.
+    keeps_withdrawn: bool = False  #: True if accepted rows stay whose key no change names any more.
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -69,7 +69,7 @@ class Merge(Change):
 
     @property
     def covers_table(self) -> bool:
-        """Whether its runs are over all partitions of the table: which of them the row of a key belongs to follows
+        """True if its runs are over all partitions of the table: which of them the row of a key belongs to follows
         from the changes of all, as soon as the change is taken back that it came from."""
         return self.keys_move and not self.keeps_withdrawn
 

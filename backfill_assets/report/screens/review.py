@@ -58,7 +58,7 @@ class Review:
     by_how_much: str  #: How many rows move.
     is_it_right: str  #: What was checked, and with what result.
     on_yes: str  #: What publication does, and what follows; what has become of it once it is decided.
-    is_past: bool  #: Whether that is decided.
+    is_past: bool  #: True if that is decided.
     warnings: tuple[str, ...]  #: What has to be read before it is approved; empty when there is nothing.
 
 
