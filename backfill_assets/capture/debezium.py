@@ -205,7 +205,6 @@ _HINTS = {
 }
 _PART, _SECOND = f'{{"{PART}": '.encode(), f'{{"{PART}": 1,'.encode()
 _is_change = re.compile(IS_CHANGE.encode())
-_connector = re.compile(rb'"connector"\s*:\s*"([^"\\]+)"')
 
 
 def kind_of_message(line: bytes) -> str:

@@ -338,31 +338,6 @@ def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
-def json_rows(lake: Lake, table: str, files: FileSet, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """The rows of these files in their order, file by file: by column, the value as JSON.
-
-    Args:
-        lake: Where tables are.
-        table: The table the files belong to.
-        files: The file set of one version of a partition.
-        columns: What is read; what a file does not have is null.
-
-    Raises:
-        MissingInput: A file does not exist any more, or is not what was recorded.
-        UnreadableTable: A file is damaged.
-    """
-    with lake.reading(table):
-        for path in sorted(files.paths):
-            found = _dataset(lake, table, FileSet.of(each for each in files.files if each.path == path))
-            assert found is not None, "a file of a set is a dataset"
-            inside = [name for name in columns if name in found.schema.names]
-            absent = dict.fromkeys(set(columns) - set(inside), "null")
-            # In one thread: the same rows have to come in the same order whenever they are read.
-            for batch in found.scanner(columns=inside, use_threads=False).to_batches():
-                for row in json_rows_of(batch):
-                    yield {**row, **absent}
-
-
 def json_rows_of(batch: pa.RecordBatch) -> Iterator[Mapping[str, str]]:
     """Rows of Arrow: by column, the value as JSON."""
     columns = {name: _json_column(batch.column(name)) for name in batch.schema.names}

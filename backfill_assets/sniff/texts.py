@@ -160,9 +160,6 @@ def sentinels(texts: Sequence[str]) -> tuple[str, ...]:
 # A form fits a text when the text is exactly what it would write: `M/d/yyyy` fits `1/22/2020` and not
 # `01/22/2020`.
 
-ISO_DATE = "yyyy-MM-dd"
-"""The form that needs no declaration, of a DATE."""
-
 _ISO_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
 _ISO_TIME = re.compile(_ISO_LOCAL.pattern + r"(?P<offset>Z|[+-]\d\d(:?\d\d)?)?")
 

@@ -63,7 +63,7 @@ class PageNumber:
     """Numbered pages; unless an answer says how many there are, the first one without records is behind the last."""
 
     parameter: str | InBody | InHeader  #: What is asked with the number.
-    first: int = 1
+    first: int = 1  #: The number of the first page.
     total: str | InHeader = ""  #: Where an answer has the number of pages.
     more: str | InHeader = ""  #: Where an answer says whether there is a next page.
 

@@ -57,11 +57,11 @@ class PostgresTable(StreamDeclaration):
     columns: ClassVar[tuple[StructField, ...]] = POSTGRES_COLUMNS
 
     table: str  #: Its schema and name, such as `public.orders`.
-    database: str
+    database: str  #: The database that it is in.
     host: str  #: Where the server is.
     user: str  #: Who connects: a role with the attribute REPLICATION that may read the table.
     slot: str  #: The name of the replication slot, which only this source reads. The first snapshot creates it.
-    port: int = 5432
+    port: int = 5432  #: Its port.
     #: The publication of the table; one that is not there is created by the first snapshot. Usually it has the name of
     #: the slot.
     publication: str = ""
