@@ -11,7 +11,7 @@ from backfill_assets.core.next_steps import NAME, Command, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.frozen import FreezeDocument, Unfrozen, freeze_document, freezes, frozen_line
+from backfill_assets.report.waiting import FreezeDocument, Unfrozen, freeze_document, freezes, frozen_line
 from backfill_assets.workspace import Workspace
 
 

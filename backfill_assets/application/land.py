@@ -41,8 +41,8 @@ from backfill_assets.report.landed import (
     landed_import,
     questions,
 )
-from backfill_assets.report.not_known import not_known_of
 from backfill_assets.report.report import RunReport
+from backfill_assets.report.waiting import not_known_of
 from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
 

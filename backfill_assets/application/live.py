@@ -34,7 +34,7 @@ from backfill_assets.planning.impact import complete_partitions, lacking, lacks
 from backfill_assets.planning.manifest_parts import WHAT_LANDED, Mode, RunPurpose
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.report.command_line import explained, words_of
-from backfill_assets.report.frozen import frozen_words, waits_for_words
+from backfill_assets.report.waiting import frozen_words, waits_for_words
 from backfill_assets.report.what_next import next_step
 from backfill_assets.requests.authority import demands_of
 from backfill_assets.requests.covered import is_built_since

@@ -59,9 +59,9 @@ def status(ws: Workspace, name: str | None) -> StatusDocument | AnyDocument:
 def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
     """The stale partitions, with reasons."""
     from backfill_assets.report.gates_since import not_measured
-    from backfill_assets.report.not_known import not_known_of
-    from backfill_assets.report.read_before import read_before
+    from backfill_assets.report.sources import read_before
     from backfill_assets.report.stale import stale_document
+    from backfill_assets.report.waiting import not_known_of
     from backfill_assets.staleness.find import stale_tables
 
     name = None if table is None else ws.domain.table(table).name

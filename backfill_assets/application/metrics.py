@@ -14,8 +14,8 @@ from backfill_assets.ledger.states import NOT_STAGED, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.stages import chunks_of
 from backfill_assets.planning.state import estimate
-from backfill_assets.report.captured_so_far import captured_sources
 from backfill_assets.report.event_counts import Durations, EventCounts
+from backfill_assets.report.sources import captured_sources
 from backfill_assets.requests.stuck import still_stuck
 from backfill_assets.staleness.decide import Staleness
 from backfill_assets.upkeep.audit import last_audit

@@ -43,8 +43,6 @@ from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, Plan
 from backfill_assets.planning.sets import AskedPhases, SetManifest, cut, set_id_for
 from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf
-from backfill_assets.report.frozen import freezes_over
-from backfill_assets.report.not_known import not_known_behind, rejected_behind
 from backfill_assets.report.planned import (
     NothingPlanned,
     PlanDocument,
@@ -54,8 +52,9 @@ from backfill_assets.report.planned import (
     left_out_documents,
     open_set_that_does_the_same,
 )
-from backfill_assets.report.read_before import read_before
 from backfill_assets.report.releases import brought_along, goes_back, references_for_gates
+from backfill_assets.report.sources import read_before
+from backfill_assets.report.waiting import freezes_over, not_known_behind, rejected_behind
 from backfill_assets.requests.plan import members_of, write_set
 from backfill_assets.requests.plan import plan_set as plan_restatement
 from backfill_assets.requests.references import Chooser, with_references

@@ -39,8 +39,8 @@ from backfill_assets.ledger.records import PartKind, ReplayRecord
 from backfill_assets.ledger.replays import replay_taken_over
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.planning.errors import NoSuchName
-from backfill_assets.report.not_known import not_known_document
 from backfill_assets.report.replayed import ReplayClosed, ReplayPlan, ReplayReport
+from backfill_assets.report.waiting import not_known_document
 from backfill_assets.requests.authority import require_may_approve
 from backfill_assets.workspace import Workspace
 

@@ -11,7 +11,7 @@ from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
 from backfill_assets.report.report import SetReport
-from backfill_assets.report.screens.run_report import run_page, set_page
+from backfill_assets.report.run_report import run_page, set_page
 from backfill_assets.workspace import Workspace
 
 

@@ -338,7 +338,7 @@ class Answer:
             self.console.print(as_line, soft_wrap=True, highlight=False)
         else:
             from backfill_assets.cli.terminal import show
-            from backfill_assets.report.screens import page_of
+            from backfill_assets.report.pages import page_of
 
             show(self.console, page_of(document), *([step("next: ", following)] if following else []))
         if failed:

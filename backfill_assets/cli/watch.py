@@ -16,7 +16,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import visible
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.page import page
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.status import at_work, work_section
 from backfill_assets.workspace import Workspace
 

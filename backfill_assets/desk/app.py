@@ -17,7 +17,7 @@ from starlette.routing import Route
 from backfill_assets.core.errors import BackfillError, InvalidRange, MissingInput, Refused, UnknownName
 from backfill_assets.desk.pages import Pages, StalenessInBackground, shown
 from backfill_assets.report.errors import Malformed, NotGiven, NotOneOf
-from backfill_assets.report.screens.desk import refused_page
+from backfill_assets.report.run_list import refused_page
 from backfill_assets.workspace import Workspace
 
 PATIENCE_S = 0.15

@@ -31,9 +31,19 @@ from backfill_assets.report.history import ask_page, key_columns, keys_of, keys_
 from backfill_assets.report.html import Html, browser_title, policy, whole
 from backfill_assets.report.page import Note, Page, Place, Ref, page
 from backfill_assets.report.publications import timeline_page
-from backfill_assets.report.run_list import find, run_list, set_list
-from backfill_assets.report.screens import desk as screens
-from backfill_assets.report.screens.desk import changes_address, query
+from backfill_assets.report.run_list import (
+    audit_page,
+    changes_address,
+    find,
+    found_page,
+    happened,
+    overview_page,
+    query,
+    run_list,
+    runs_page,
+    set_list,
+    sets_page,
+)
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.trace import trace_page
 from backfill_assets.workspace import Workspace
@@ -267,7 +277,7 @@ class Pages:
         """The overview: the content of every table, what waits, and the newest runs."""
         status = look.status(self.ws, None)
         assert isinstance(status, StatusDocument)
-        return shown(screens.overview_page(status, look.last_audit(self.ws), self.ws.clock()), here="/")
+        return shown(overview_page(status, look.last_audit(self.ws), self.ws.clock()), here="/")
 
     def runs(self, request: Request) -> Response:
         given = request.query_params
@@ -279,7 +289,7 @@ class Pages:
         newest = query("/runs", **chosen) if before else None
         older = query("/runs", **chosen, before=found.older) if found.older else None
         return shown(
-            screens.runs_page(found, newest, older),
+            runs_page(found, newest, older),
             here="/runs",
             asked=_filter("/runs", chosen, found.tables, RunState),
         )
@@ -295,13 +305,13 @@ class Pages:
         newest = query("/sets", **chosen) if offset else None
         older = query("/sets", **chosen, offset=found.older) if found.older else None
         asked = _filter("/sets", chosen, tuple(self.ws.domain.tables), SetState)
-        return shown(screens.sets_page(found, newest, older), here="/sets", asked=asked)
+        return shown(sets_page(found, newest, older), here="/sets", asked=asked)
 
     def subject(self, request: Request) -> Response:
         """A run or a set: its report, and what happened to it."""
         name = request.path_params["name"]
         found = report_page(self.ws, name)
-        events = screens.happened(name, look.events(self.ws, name))
+        events = happened(name, look.events(self.ws, name))
         return shown(page(found.title, *found.blocks, *events, below=found.below))
 
     def report(self, request: Request) -> Response:
@@ -406,7 +416,7 @@ class Pages:
             if text in (row["run_id"], row["request_id"]):
                 place = Place.RUN if text == row["run_id"] else Place.SET
                 return RedirectResponse(address_of(Ref(place=place, id=text)), status_code=303)
-        return shown(screens.found_page(found))
+        return shown(found_page(found))
 
     def publications(self, request: Request) -> Response:
         given = request.query_params
@@ -421,7 +431,7 @@ class Pages:
         return shown(timeline_page(listed, address_of, older), here="/publications", asked=asked)
 
     def audit(self, _request: Request) -> Response:
-        return shown(screens.audit_page(look.last_audit(self.ws), self.ws.clock()), here="/audit")
+        return shown(audit_page(look.last_audit(self.ws), self.ws.clock()), here="/audit")
 
     def prepare(self) -> None:
         """Finds out what is stale, and counts the events so far."""

@@ -52,7 +52,7 @@ from backfill_assets.orchestration.runs import (
 from backfill_assets.planning.graph import Graph
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens.review import review_of
+from backfill_assets.report.review import review_of
 from backfill_assets.workspace import Workspace
 
 # Assets of a domain, and the parts of a run that each executes.

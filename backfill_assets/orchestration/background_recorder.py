@@ -42,7 +42,7 @@ MANY = 300
 """Of more partitions the record is another process's work (`apart`), for which no command waits."""
 
 
-class Handover:
+class ResultQueue:
     """The messages of the executing thread, in order: its progress, the results of the parts, or why it stopped."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
         listener(Progress(step="record", done=total, total=total, line=said, table=run.manifest.table))
 
     def _beside(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
-        handover = Handover()
+        handover = ResultQueue()
 
         failed: list[Exception] = []
 

@@ -30,7 +30,7 @@ from backfill_assets.orchestration.events import targets
 from backfill_assets.orchestration.partitions import OfferedDays, key_of, published_key, table_partitions
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.fresh import Freshness, freshness
+from backfill_assets.report.stale import Freshness, freshness
 from backfill_assets.workspace import Workspace
 
 FRESH = "fresh"

@@ -64,8 +64,8 @@ from backfill_assets.planning.request import Plan, PlanRequest, asked_references
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.repairs import after_rows_check
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
+from backfill_assets.report.upkeep import after_rows_check
 from backfill_assets.workspace import Workspace
 
 MODES = Enum(

@@ -58,8 +58,8 @@ from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.orchestration.tags import MOST_ATTEMPTS, Attempts, attempts_of, end_abandoned_runs, is_under_way
 from backfill_assets.report.command_line import explained
-from backfill_assets.report.fresh import freshness
 from backfill_assets.report.proposals import propose_lines
+from backfill_assets.report.stale import freshness
 from backfill_assets.report.values import text_of
 from backfill_assets.workspace import Workspace
 

@@ -18,7 +18,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Cause, only_of_code
 from backfill_assets.planning.next_steps import plan_stale
-from backfill_assets.report.releases import BroughtAlong
+from backfill_assets.report.releases import UnrelatedChange
 from backfill_assets.requests.authority import tolerance_met
 from backfill_assets.workspace import Workspace
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from backfill_assets.planning.request import Plan
 
 
-class Instead(StrEnum):
+class AlternativeKind(StrEnum):
     """The kind of an alternative."""
 
     NOTHING = "NOTHING"
@@ -48,7 +48,7 @@ class Alternative:
     #: depends on them, so that its figures are seen before anybody approves; LEAVE: what the run has found changes no
     #: more than the table tolerates, and its owner may leave the rows as they are; PERHAPS_LEAVE: that may turn out
     #: when the run has passed its gates.
-    instead: Instead
+    instead: AlternativeKind
     partitions: Partitions  #: What is computed of those that are planned.
     stays: Partitions  #: What is left as it is.
     cost: Cost | None = None  #: What it is expected to cost; null where no earlier run of the table tells.
@@ -67,7 +67,7 @@ def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tupl
     named = run.request_id
     return (
         Alternative(
-            instead=Instead.LEAVE,
+            instead=AlternativeKind.LEAVE,
             partitions=Partitions(grain, ()),
             stays=Partitions(grain, run.manifest.partitions),
             cost=ws.settings.tariff.spent(0),
@@ -78,7 +78,7 @@ def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tupl
 
 
 def alternatives(
-    ws: Workspace, tx: ReadTransaction, plan: Plan, brings: Iterable[BroughtAlong]
+    ws: Workspace, tx: ReadTransaction, plan: Plan, brings: Iterable[UnrelatedChange]
 ) -> tuple[Alternative, ...]:
     """The alternatives to a run by the present release with the present references; empty for other runs."""
     return tuple(_alternatives(ws, tx, plan, brings)) if _is_present(ws, plan.manifest) else ()
@@ -100,7 +100,7 @@ def _is_present(ws: Workspace, manifest: Manifest) -> bool:
 
 
 def _alternatives(
-    ws: Workspace, tx: ReadTransaction, plan: Plan, brings: Iterable[BroughtAlong]
+    ws: Workspace, tx: ReadTransaction, plan: Plan, brings: Iterable[UnrelatedChange]
 ) -> Iterator[Alternative]:
     # Only of plans, and most of what is shown needs no rule of staleness.
     from backfill_assets.staleness.find import stale_partitions
@@ -116,12 +116,12 @@ def _alternatives(
     free = ws.settings.tariff.spent(0)
     is_accepted = len(accepted) == len(manifest.partitions)
     if not needed:
-        yield Alternative(instead=Instead.NOTHING, partitions=nothing, stays=whole, cost=free)
+        yield Alternative(instead=AlternativeKind.NOTHING, partitions=nothing, stays=whole, cost=free)
     elif len(fresh):
         days = DayRange(needed[0], days_of(grain, needed[-1]).end)
         of_code = any(only_of_code(reasons) for reasons in found.reasons.values())
         yield Alternative(
-            instead=Instead.ONLY_STALE,
+            instead=AlternativeKind.ONLY_STALE,
             partitions=Partitions(grain, needed),
             stays=fresh,
             cost=_part(ws, plan, needed),
@@ -129,7 +129,7 @@ def _alternatives(
         )
     if needed and declared.tolerance is not None and is_accepted:
         yield Alternative(
-            instead=Instead.PERHAPS_LEAVE,
+            instead=AlternativeKind.PERHAPS_LEAVE,
             partitions=whole,
             stays=whole,
             cost=_part(ws, plan, manifest.partitions),
@@ -139,7 +139,7 @@ def _alternatives(
     # Rows that stay would lack a changed input, or be mixed by a pilot.
     leaves_wrong_rows = any(each.cause in (Cause.INPUT_CHANGED, Cause.PILOTED) for each in manifest.changed)
     if is_newer and is_accepted and not leaves_wrong_rows:
-        yield Alternative(instead=Instead.FORWARD, partitions=nothing, stays=whole, cost=free)
+        yield Alternative(instead=AlternativeKind.FORWARD, partitions=nothing, stays=whole, cost=free)
     # What tells the rows of a partition apart.
     by = next((column for column in declared.key if column != declared.partition.column), None)
     if needed and not is_newer and declared.has_pilots and is_accepted and by:
@@ -147,7 +147,7 @@ def _alternatives(
         over = days_in(compress(manifest.grain, manifest.partitions))
         asked = do(Command.PLAN_TABLE, manifest.table, where=where, days=over, reason=WHY, by=NAME)
         yield Alternative(
-            instead=Instead.BY_KEY,
+            instead=AlternativeKind.BY_KEY,
             partitions=whole,
             stays=nothing,
             cost=_part(ws, plan, manifest.partitions),
@@ -155,7 +155,7 @@ def _alternatives(
         )
     if dependents := published(ws, tx, plan.dependents):
         yield Alternative(
-            instead=Instead.TOGETHER,
+            instead=AlternativeKind.TOGETHER,
             partitions=whole,
             stays=nothing,
             next_step=step(together(manifest, partial=bool(plan.left_out))),

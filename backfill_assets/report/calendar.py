@@ -32,7 +32,7 @@ from backfill_assets.report.page import (
     section,
     words,
 )
-from backfill_assets.report.words.staleness import stale_words
+from backfill_assets.report.words.states import stale_words
 from backfill_assets.staleness.decide import Staleness, StaleRange
 from backfill_assets.workspace import Workspace
 

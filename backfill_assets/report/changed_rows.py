@@ -41,7 +41,7 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.screens.desk import changes_address, refused_page
+from backfill_assets.report.run_list import changes_address, refused_page
 from backfill_assets.report.values import key_text
 
 FIRST_ROWS = 20

@@ -83,7 +83,7 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
         "work table state lease.holder lease.machine lease.since_at=since chunks_done chunks_begun rows overdue_seconds"
     ),
     "report.follow.RecoveredWork": _shown("what id outcome next_step"),
-    "report.captured_so_far.CapturedSource": _shown(
+    "report.sources.CapturedSource": _shown(
         "last.source last.name last.capture_id last.resolved_at=captured_at positions records captured_until "
         "lag_seconds expires_at"
     ),

@@ -16,9 +16,9 @@ from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import RequestedPartitions
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.frozen import FreezeDocument, Unfrozen, frozen_line, frozen_words
 from backfill_assets.report.page import Items, Note, Page, Section, Value, next_steps, page, section, words
 from backfill_assets.report.proposed import OpenProposal
+from backfill_assets.report.waiting import FreezeDocument, Unfrozen, frozen_line, frozen_words
 from backfill_assets.requests.stuck import is_publication
 
 if TYPE_CHECKING:

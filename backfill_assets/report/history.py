@@ -35,7 +35,6 @@ from backfill_assets.planning.manifest import lineage as lineage_of
 from backfill_assets.planning.manifest_parts import PinnedReference, Reason
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import Malformed, NotGiven, NotOfKey, WordWithoutValue
-from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind
 from backfill_assets.report.page import (
     Code,
@@ -63,13 +62,13 @@ from backfill_assets.report.publications import PublicationDocument, publication
 from backfill_assets.report.releases import KeptRows, kept_rows, references_read_by_gates
 from backfill_assets.report.report import RunVersions, is_approval, run_versions
 from backfill_assets.report.runs import state_of
-from backfill_assets.report.stale import stale_note
+from backfill_assets.report.stale import reasons_of, stale_note
 from backfill_assets.report.status import TableStatus, table_status
 from backfill_assets.report.values import key_text, text_of
 from backfill_assets.report.versions import times_shown
 from backfill_assets.report.what_next import how_to_undo, published_together
-from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import gate_references_described, kept_words, references_described
+from backfill_assets.report.words.stages import WORDS
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.workspace import Workspace

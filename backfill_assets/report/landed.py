@@ -23,15 +23,7 @@ from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.records import EventRecord, RunRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.planning.next_steps import loads, read_rejected_anew
-from backfill_assets.report.captured_so_far import captured_files_table
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.frozen import freeze_document, frozen_line
-from backfill_assets.report.imports import import_state, imports_table
-from backfill_assets.report.not_known import (
-    NotKnownDocument,
-    not_known_line,
-    some_rejected,
-)
 from backfill_assets.report.page import (
     Note,
     Page,
@@ -46,6 +38,14 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.report import RunReport
+from backfill_assets.report.sources import captured_files_table, import_state, imports_table
+from backfill_assets.report.waiting import (
+    NotKnownDocument,
+    freeze_document,
+    frozen_line,
+    not_known_line,
+    some_rejected,
+)
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.next_steps import joined, loads
 from backfill_assets.planning.state import ComputedFrom
-from backfill_assets.report.captured_so_far import captured_in
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.not_known import some_rejected
+from backfill_assets.report.sources import captured_in
+from backfill_assets.report.waiting import some_rejected
 from backfill_assets.workspace import Workspace
 
 _MOST_KEYS = 20
@@ -59,7 +59,7 @@ class LocatedImport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestingPartitions:
+class DependentPartitions:
     """Accepted partitions of a table that rest on the period, all by the same run."""
 
     table: str  #: The table; the source table itself is the first.
@@ -94,7 +94,7 @@ class LocatedPeriod:
     imports: tuple[LocatedImport, ...]  #: In the order of arrival.
     quarantine: str  #: Where the Delta table of all rejected records is.
     unknown: tuple[NotKnownKey, ...]  #: Some of the keys of the period that are not known.
-    partitions: tuple[RestingPartitions, ...]  #: What readers see that rests on the period, inputs before dependents.
+    partitions: tuple[DependentPartitions, ...]  #: What readers see that rests on the period, inputs before dependents.
     #: Captured positions with records of that time, where the source is captured from a stream.
     captured: tuple[CapturedFile, ...]
     not_loaded: Partitions  #: Days of the period that have landed records and are not built from them.
@@ -168,7 +168,7 @@ def _unknown(ws: Workspace, source: SourceTable, days: Sequence[date]) -> tuple[
     )
 
 
-def _resting(ws: Workspace, tx: ReadTransaction, source: str, days: frozenset[date]) -> Iterator[RestingPartitions]:
+def _resting(ws: Workspace, tx: ReadTransaction, source: str, days: frozenset[date]) -> Iterator[DependentPartitions]:
     """The partitions that depend on the days: by the windows that the runs had, and by the versions that they read."""
     derived = [node.name for node in ws.graph.tables.values() if not node.is_source]
     bases = tx.bases.of_accepted([source, *derived]).bases
@@ -201,8 +201,8 @@ def _through(
 
 def _described(
     node: TableNode, basis: ComputedFrom, partitions: AbstractSet[date], through: tuple[str, ...]
-) -> RestingPartitions:
-    return RestingPartitions(
+) -> DependentPartitions:
+    return DependentPartitions(
         table=node.name,
         run_id=basis.run_id,
         transform=basis.transform,

@@ -1,8 +1,8 @@
 """Pages: what a person is shown, as blocks. A screen is built once, and each renderer shows the same page.
 
 `cli.terminal` renders a page as text, `report.html` as HTML, `report.markdown` as Markdown. JSON is the record that the
-page was built from, and knows nothing of pages. Builders are in `report.screens`; values in cells stay values (numbers,
-dates, requests, ids), so that a renderer can align, link and word them.
+page was built from, and knows nothing of pages. The builder of a page stands beside its document; values in cells stay
+values (numbers, dates, requests, ids), so that a renderer can align, link and word them.
 """
 
 from __future__ import annotations

@@ -25,8 +25,6 @@ from backfill_assets.planning.state import Estimate
 from backfill_assets.report.alternatives import Alternative
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.follow import frozen_section
-from backfill_assets.report.frozen import FreezeDocument
-from backfill_assets.report.not_known import NotKnownDocument, RejectedRecords, not_known_section, rejected_section
 from backfill_assets.report.page import (
     Items,
     Note,
@@ -45,11 +43,17 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.read_before import ReadBefore, read_before_notes
-from backfill_assets.report.releases import BroughtAlong, LaterRelease
+from backfill_assets.report.releases import LaterRelease, UnrelatedChange
 from backfill_assets.report.runs import mode_text, run_ids
+from backfill_assets.report.sources import ReadBefore, read_before_notes
 from backfill_assets.report.values import cost_words, mebibytes
-from backfill_assets.report.words.changes import WORDS
+from backfill_assets.report.waiting import (
+    FreezeDocument,
+    NotKnownDocument,
+    RejectedRecords,
+    not_known_section,
+    rejected_section,
+)
 from backfill_assets.report.words.plans import (
     alternative_words,
     basis_words,
@@ -66,7 +70,7 @@ from backfill_assets.report.words.plans import (
     stays_words,
     undetermined_words,
 )
-from backfill_assets.report.words.stages import policy_words, proof_words, stage_words, waits_anyway
+from backfill_assets.report.words.stages import WORDS, policy_words, proof_words, stage_words, waits_anyway
 from backfill_assets.requests.left_out import how_to_include, why_left_out
 
 
@@ -75,7 +79,7 @@ class PlannedRuns:
     """The known facts about one planned run, or about those of a set together."""
 
     #: The newer releases and the other references that they bring, compared with the rows they replace.
-    brings: tuple[BroughtAlong, ...] = ()
+    brings: tuple[UnrelatedChange, ...] = ()
     #: The present versions of the references that only their gates read, which read those that are there when they are
     #: measured.
     gate_references: tuple[PinnedReference, ...] = ()
@@ -363,7 +367,7 @@ def _draft(digest: str) -> str:
     return f"sha256 {digest[:16]}..., which nobody has approved yet"
 
 
-def _brings(brings: Sequence[BroughtAlong]) -> tuple[Note, ...]:
+def _brings(brings: Sequence[UnrelatedChange]) -> tuple[Note, ...]:
     return tuple(Note(text=f"{brought_along_words(each)}.", tone=Tone.ATTENTION) for each in brings)
 
 

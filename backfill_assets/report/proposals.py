@@ -28,7 +28,7 @@ from backfill_assets.report.planned import (
     unmeasured_tables,
 )
 from backfill_assets.report.proposed import OpenProposal
-from backfill_assets.report.releases import BroughtAlong
+from backfill_assets.report.releases import UnrelatedChange
 from backfill_assets.report.words.plans import brought_along_words
 from backfill_assets.requests.proposals import BLOCKED, Situation
 from backfill_assets.requests.propose import REASON, NewDraft, Proposed
@@ -49,7 +49,7 @@ class NewProposal:
     rebuilds: tuple[TablePartitions, ...]  #: What it builds again, inputs before dependents.
     left_out: tuple[LeftOutDocument, ...]  #: What depends on the changed days and is not built; none in a dry run.
     #: The newer releases and the other references that its runs bring, as for `plan`; none in a dry run.
-    brings: tuple[BroughtAlong, ...]
+    brings: tuple[UnrelatedChange, ...]
     cost: Cost | None  #: What its runs are expected to cost together, as for `plan`; null in a dry run.
     #: The tables for which the cost is not known, because no run of them has ended its gates.
     unmeasured: tuple[str, ...]
@@ -117,7 +117,7 @@ class ProposeReport:
 
 
 def propose_report(
-    ws: Workspace, proposed: Proposed, brings: Iterable[tuple[BroughtAlong, ...]], *, dry_run: bool
+    ws: Workspace, proposed: Proposed, brings: Iterable[tuple[UnrelatedChange, ...]], *, dry_run: bool
 ) -> ProposeReport:
     """Reports what became of the changed days of sources.
 
@@ -139,7 +139,7 @@ def propose_report(
     )
 
 
-def _new(ws: Workspace, found: Situation, draft: NewDraft, brings: tuple[BroughtAlong, ...]) -> NewProposal:
+def _new(ws: Workspace, found: Situation, draft: NewDraft, brings: tuple[UnrelatedChange, ...]) -> NewProposal:
     days, planned = draft.days, draft.planned
     set_id = planned.manifest.set_id if planned else None
     reviewed = (

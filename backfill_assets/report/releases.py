@@ -43,7 +43,7 @@ CODE = "code"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BroughtAlong:
+class UnrelatedChange:
     """A difference between the rows of a run and those that it replaces, besides what made the run necessary."""
 
     table: str  #: The table.
@@ -63,7 +63,7 @@ class LaterRelease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftBehind:
+class MixedReleaseBoundary:
     """Partitions next to those that a run restates, whose rows stay as another release computed them."""
 
     table: str  #: The table.
@@ -93,7 +93,7 @@ def references_for_gates(ws: Workspace, manifest: Manifest) -> tuple[PinnedRefer
     return tuple(ws.references[name].pinned for name in named)
 
 
-def brought_along(tx: ReadTransaction, manifest: Manifest) -> tuple[BroughtAlong, ...]:
+def brought_along(tx: ReadTransaction, manifest: Manifest) -> tuple[UnrelatedChange, ...]:
     """The newer release and the other references that a run brings; an earlier release is in `goes_back`."""
     accepted = tx.versions.accepted(manifest.table, manifest.computed)
     made = manifests_of(tx, {partition: version.run_id for partition, version in accepted.items()})
@@ -106,7 +106,7 @@ def brought_along(tx: ReadTransaction, manifest: Manifest) -> tuple[BroughtAlong
     return tuple(differences(manifest, recorded))
 
 
-def differences(manifest: Manifest, recorded: Iterable[tuple[date, DerivedProvenance]]) -> Iterator[BroughtAlong]:
+def differences(manifest: Manifest, recorded: Iterable[tuple[date, DerivedProvenance]]) -> Iterator[UnrelatedChange]:
     """The differences that a run brings along, from its partitions and what the accepted rows of each were computed
     with. Pure."""
     own = manifest.transform_version
@@ -122,7 +122,7 @@ def differences(manifest: Manifest, recorded: Iterable[tuple[date, DerivedProven
                 found.setdefault((now.name, version, now.version), []).append(partition)
     for (what, version, present), days in found.items():
         partitions = Partitions.of(manifest.grain, dict.fromkeys(days))
-        yield BroughtAlong(table=manifest.table, what=what, was=version, now=present, partitions=partitions)
+        yield UnrelatedChange(table=manifest.table, what=what, was=version, now=present, partitions=partitions)
 
 
 def _makers(tx: ReadTransaction, table: str, partitions: Sequence[date] | None = None) -> dict[date, str]:
@@ -214,7 +214,9 @@ def references_moved_on(ws: Workspace, run: RunRecord) -> tuple[ChangedReference
         return ()
 
 
-def left_behind(graph: Graph, tx: ReadTransaction, run: RunRecord, replaced: Releases) -> tuple[LeftBehind, ...]:
+def left_behind(
+    graph: Graph, tx: ReadTransaction, run: RunRecord, replaced: Releases
+) -> tuple[MixedReleaseBoundary, ...]:
     """The stretches that a run which brings another release leaves behind on its borders, in order.
 
     Args:
@@ -233,7 +235,7 @@ def left_behind(graph: Graph, tx: ReadTransaction, run: RunRecord, replaced: Rel
     return beside(graph, manifest, other_releases, lambda table, some: tx.versions.claims(table, some).keys())
 
 
-def beside(graph: Graph, manifest: Manifest, others: Releases, accepted: Accepted) -> tuple[LeftBehind, ...]:
+def beside(graph: Graph, manifest: Manifest, others: Releases, accepted: Accepted) -> tuple[MixedReleaseBoundary, ...]:
     """The stretches of other releases that border on a run. Pure, but for what is accepted.
 
     Args:
@@ -264,9 +266,11 @@ def _on_both_sides(
             yield TablePartitions(table=each.table, grain=each.grain, partitions=tuple(sorted(mixed)))
 
 
-def _stretch(manifest: Manifest, grain: Grain, others: Releases, mixed: tuple[TablePartitions, ...]) -> LeftBehind:
+def _stretch(
+    manifest: Manifest, grain: Grain, others: Releases, mixed: tuple[TablePartitions, ...]
+) -> MixedReleaseBoundary:
     partitions = sorted({partition for partition, _ in others})
-    return LeftBehind(
+    return MixedReleaseBoundary(
         table=manifest.table,
         releases=in_order(others),
         partitions=Partitions.of(grain, partitions),

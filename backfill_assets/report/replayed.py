@@ -12,8 +12,8 @@ from backfill_assets.core.next_steps import approve, close_replay
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.report.not_known import NotKnownDocument, not_known_section
 from backfill_assets.report.page import Note, Page, Table, Value, facts, next_steps, page, section, table
+from backfill_assets.report.waiting import NotKnownDocument, not_known_section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,13 +47,12 @@ from backfill_assets.report.measured import (
     state_moves,
     total_moves,
 )
-from backfill_assets.report.not_known import NotKnownDocument, RejectedRecords, not_known_behind, rejected_behind
 from backfill_assets.report.publications import Moment, PublicationDocument, publication_documents, timeline
 from backfill_assets.report.releases import (
     CODE,
-    BroughtAlong,
     LaterRelease,
-    LeftBehind,
+    MixedReleaseBoundary,
+    UnrelatedChange,
     brought_along,
     in_order,
     inputs_moved_on,
@@ -65,8 +64,9 @@ from backfill_assets.report.releases import (
     replaced_releases,
 )
 from backfill_assets.report.runs import RunSummary, SetDocument, run_summary, set_document
-from backfill_assets.report.shown_keys import ShownKey, shown_keys
+from backfill_assets.report.shown_rows import ShownKey, shown_keys
 from backfill_assets.report.usual import BreakdownDocument, UsualSeries, breakdown_document, usual_series
+from backfill_assets.report.waiting import NotKnownDocument, RejectedRecords, not_known_behind, rejected_behind
 from backfill_assets.requests.authority import demand_of, open_comments
 from backfill_assets.workspace import Workspace
 
@@ -120,7 +120,7 @@ class RunReport:
     #: The references that have changed since it was planned, and would change its rows; empty once it is published.
     changed_references: tuple[ChangedReference, ...] = ()
     #: What its release computed with other code, under the same version; empty once it is published.
-    other_code: tuple[BroughtAlong, ...]
+    other_code: tuple[UnrelatedChange, ...]
     code_changes: tuple[CodeChange, ...] = ()  #: How its code differs from that of the rows that it replaces.
     #: How its references differ from those of the rows that it replaces.
     reference_changes: tuple[ReferenceChange, ...] = ()
@@ -130,7 +130,7 @@ class RunReport:
     rejected: tuple[RejectedRecords, ...]
     not_known: tuple[NotKnownDocument, ...] = ()  #: The keys that are not known of these days.
     #: Partitions on its borders that have rows of another release now; empty once readers see none of its own.
-    left_behind: tuple[LeftBehind, ...]
+    left_behind: tuple[MixedReleaseBoundary, ...]
     no_rows_of: str | None  #: The rows that a pilot is about, where its partitions have none of them; null otherwise.
     #: What could be done instead of publishing it; empty before its gates, and once it is decided.
     instead: tuple[Alternative, ...]
@@ -284,7 +284,7 @@ def _no_rows_of(manifest: Manifest, results: Iterable[GateResult], partitions: I
     return str(manifest.change.scope) if is_nothing else None
 
 
-def _other_code(tx: ReadTransaction, run: RunRecord) -> tuple[BroughtAlong, ...]:
+def _other_code(tx: ReadTransaction, run: RunRecord) -> tuple[UnrelatedChange, ...]:
     if run.state not in UNPUBLISHED:
         return ()
     return tuple(each for each in brought_along(tx, run.manifest) if each.what == CODE)

@@ -50,8 +50,7 @@ from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.what_next import next_step, next_step_of_set
 from backfill_assets.report.words.plans import phase_words, references_described
-from backfill_assets.report.words.staleness import changed_reference_words
-from backfill_assets.report.words.states import meaning_of_run, meaning_of_set
+from backfill_assets.report.words.states import changed_reference_words, meaning_of_run, meaning_of_set
 from backfill_assets.requests.obstacles import FOR_ADVICE, Ends, Publishing, obstacles, outdated
 from backfill_assets.requests.verdict import brings_back_what_was_recorded
 from backfill_assets.staleness.landed_news import FileNews

@@ -1,28 +1,79 @@
-"""Document of what is stale, and what builds it again."""
+"""Stale partitions: the documents and pages of `stale` and `check`, and the freshness that Dagster shows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.calendar.partitions import DayRange, Days, Partitions, count_of, describe
+from backfill_assets.calendar.partitions import DayRange, Days, Partitions, count_of, days_of, describe
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.identity import document_digest
 from backfill_assets.core.next_steps import Invocation
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import lacks
 from backfill_assets.planning.manifest_parts import Cause, Reason
 from backfill_assets.planning.next_steps import joined, loads, plan_stale, plans
 from backfill_assets.report.gates_since import NotMeasured, not_measured_words
-from backfill_assets.report.not_known import NotKnownDocument, not_known_section
 from backfill_assets.report.page import Block, Note, Page, Section, Tone, facts, next_steps, page, section, table, words
-from backfill_assets.report.read_before import ReadBefore, read_before_notes
 from backfill_assets.report.runs import problem_notes
+from backfill_assets.report.sources import ReadBefore, read_before_notes
+from backfill_assets.report.waiting import NotKnownDocument, not_known_section
 from backfill_assets.report.words.plans import added_doubles_words, inexact_words
-from backfill_assets.report.words.staleness import stale_words, taken_back_words
+from backfill_assets.report.words.states import stale_words, taken_back_words
 from backfill_assets.requests.left_out import as_recorded
 from backfill_assets.staleness.decide import Staleness, StaleRange
+from backfill_assets.staleness.find import stale_within
+from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.check import CheckedTable, CheckReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """The stale parts of a table, partition by partition."""
+
+    table: str
+    accepted: tuple[date, ...]  #: Its accepted partitions, in order.
+    stale: Mapping[date, str]  #: Why each of those that are stale is, in words.
+    mark: str  #: Differs when another partition is stale, for another reason, or when something was published.
+
+
+def freshness(ws: Workspace, table: str | None) -> Iterator[Freshness]:
+    """The stale partitions of a derived table, or of each table; a source table reads no other, so none of it is
+    stale."""
+    names = {derived.name for derived in ws.domain.derived}
+    with ws.ledger.read() as tx:
+        for source in ws.domain.sources if table is None else ():
+            yield _freshness(tx, source.name, {})
+        for found in stale_within(ws, tx, table=table):
+            if found.table not in names:
+                continue
+            stale = {
+                partition: "; ".join(stale_words(found.table, reason) for reason in reasons)
+                for partition, reasons in found.reasons.items()
+            }
+            yield _freshness(tx, found.table, stale)
+
+
+def _freshness(tx: ReadTransaction, table: str, why: Mapping[date, str]) -> Freshness:
+    accepted = {day: claim.version for day, claim in tx.versions.claims(table).items()}
+    stale = {day: said for day, said in why.items() if day in accepted}
+    seen = [[str(day), version, stale.get(day, "")] for day, version in sorted(accepted.items())]
+    return Freshness(table=table, accepted=tuple(sorted(accepted)), stale=stale, mark=document_digest(seen))
+
+
+def reasons_of(ws: Workspace, tx: ReadTransaction, table: str, partition: date) -> tuple[Reason, ...]:
+    """Why the present rows of a partition are stale; empty where they are not, or that cannot be found out."""
+    grain = ws.domain.table(table).partition.grain
+    try:
+        (found,) = stale_within(ws, tx, table=table, days=days_of(grain, partition))
+    except BackfillError:
+        # A reference that cannot be read, or a day behind today: `status` names that.
+        return ()
+    return found.reasons.get(partition, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +248,7 @@ def check_page(report: CheckReport) -> Page:
 
 def _checked(found: CheckedTable) -> Block:
     # It knows the rooms of upkeep, which no other screen of this module needs.
-    from backfill_assets.report.repairs import after_check
+    from backfill_assets.report.upkeep import after_check
 
     version = f", version {found.contract_version} of its contract" if found.contract_version else ""
     rows = [

@@ -20,7 +20,6 @@ from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, OPEN_SETS, OPEN_STATES, ChunkState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
-from backfill_assets.report.captured_so_far import CapturedSource, captured_sources, captured_table
 from backfill_assets.report.follow import (
     StuckDocument,
     WaitingPublication,
@@ -31,7 +30,6 @@ from backfill_assets.report.follow import (
     waiting_publication,
     waiting_words,
 )
-from backfill_assets.report.frozen import FreezeDocument, freezes
 from backfill_assets.report.gates_since import (
     FailsGate,
     NotMeasured,
@@ -40,8 +38,6 @@ from backfill_assets.report.gates_since import (
     not_measured,
     not_measured_words,
 )
-from backfill_assets.report.imports import imports_table
-from backfill_assets.report.not_known import NotKnownDocument, not_known_of, not_known_section
 from backfill_assets.report.page import (
     Items,
     Note,
@@ -58,7 +54,6 @@ from backfill_assets.report.page import (
 from backfill_assets.report.page import Table as TableBlock
 from backfill_assets.report.page import table as table_block
 from backfill_assets.report.proposed import OpenProposal, open_proposals
-from backfill_assets.report.read_before import ReadBefore, read_before, read_before_notes
 from backfill_assets.report.replayed import OpenReplay, open_replays, open_replays_table
 from backfill_assets.report.runs import (
     RunSummary,
@@ -71,8 +66,18 @@ from backfill_assets.report.runs import (
     state_of,
 )
 from backfill_assets.report.server import ServerDocument, server_document, server_line
+from backfill_assets.report.sources import (
+    CapturedSource,
+    ReadBefore,
+    captured_sources,
+    captured_table,
+    imports_table,
+    read_before,
+    read_before_notes,
+)
 from backfill_assets.report.versions import ActDocument, acts_table, open_acts
-from backfill_assets.report.words.staleness import taken_back_words
+from backfill_assets.report.waiting import FreezeDocument, NotKnownDocument, freezes, not_known_of, not_known_section
+from backfill_assets.report.words.states import taken_back_words
 from backfill_assets.requests.stuck import still_stuck
 from backfill_assets.workspace import Workspace
 

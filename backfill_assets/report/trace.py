@@ -23,7 +23,6 @@ from backfill_assets.ledger.table_acts import ShownPeriod
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import Reason
 from backfill_assets.report.errors import NothingThen
-from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.history import (
     business_values,
     chosen_key,
@@ -50,7 +49,7 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.page import Table as TableBlock
-from backfill_assets.report.stale import stale_note
+from backfill_assets.report.stale import reasons_of, stale_note
 from backfill_assets.report.trace_causes import (
     CauseOfNumber,
     ChangedRow,

@@ -47,9 +47,9 @@ from backfill_assets.planning.next_steps import (
     plan_again,
     plan_anew,
 )
-from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
-from backfill_assets.report.words.staleness import changed_reference_words
+from backfill_assets.report.waiting import waits_for_words
+from backfill_assets.report.words.states import changed_reference_words
 from backfill_assets.requests.authority import open_comments
 from backfill_assets.requests.covered import is_built_since, is_covered_since
 from backfill_assets.requests.drafts import is_current

@@ -23,7 +23,7 @@ from backfill_assets.report.html import Linked, html_file
 from backfill_assets.report.measured import moves_of_some
 from backfill_assets.report.publications import PublicationDocument, timeline_page
 from backfill_assets.report.report import Level, RunReport, SetReport, totals_by_table
-from backfill_assets.report.screens.run_report import run_page, set_page
+from backfill_assets.report.run_report import run_page, set_page
 from backfill_assets.transforms.code import ModuleChange
 from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, cut_off_on_paper, low_letters, unreadable
 from backfill_assets_tests.support.report_examples import FIRST, an_act, cell, gate, moves, report, restatement, summary

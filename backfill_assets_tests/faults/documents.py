@@ -15,9 +15,9 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.history import partition_history, table_history
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document, set_document
-from backfill_assets.report.screens import page_of
 from backfill_assets.report.stale import stale_document
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 from backfill_assets.report.html import html_file
 from backfill_assets.report.report import RunReport
-from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.run_report import run_page
 from backfill_assets_tests.support.desk_reader import with_dates
 
 

@@ -30,11 +30,11 @@ from backfill_assets.planning.request import stays
 from backfill_assets.planning.safeguards import UNDETERMINED, Safeguard
 from backfill_assets.planning.sets import Phases
 from backfill_assets.planning.state import Estimate, EstimateBasis
-from backfill_assets.report.alternatives import Alternative, Instead
+from backfill_assets.report.alternatives import Alternative, AlternativeKind
 from backfill_assets.report.known_rows import KnownRowsGone
-from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
+from backfill_assets.report.releases import CODE, LaterRelease, MixedReleaseBoundary, UnrelatedChange
 from backfill_assets.report.values import cost_words, key_text
-from backfill_assets.report.words.staleness import NEW_VERSION, because_words
+from backfill_assets.report.words.states import NEW_VERSION, because_words
 from backfill_assets.transforms.ties import AddedDoubles
 
 
@@ -165,23 +165,23 @@ def _alternative(found: Alternative) -> str:
     cost = "" if found.cost is None else f"; about {cost_words(found.cost)}"
     cost = "; it costs nothing" if found.cost is not None and not found.cost.core_seconds else cost
     match found.instead:
-        case Instead.NOTHING:
+        case AlternativeKind.NOTHING:
             return f"nothing: none of {found.stays} is stale, so that every row is expected to be equal{cost}"
-        case Instead.ONLY_STALE:
+        case AlternativeKind.ONLY_STALE:
             return f"only {found.partitions}: {found.stays} is not stale{cost}"
-        case Instead.FORWARD:
+        case AlternativeKind.FORWARD:
             return (
                 f"a fix forward: {found.stays} keeps the rows of the earlier release, listed as stale, and the newer "
                 f"one computes only the days that follow{cost}"
             )
-        case Instead.BY_KEY:
+        case AlternativeKind.BY_KEY:
             return f"a correction by key: only its rows change, and every other row stays exactly as it is{cost}"
-        case Instead.TOGETHER:
+        case AlternativeKind.TOGETHER:
             return f"with {'; '.join(map(str, found.dependents))}, to measure them before anybody approves"
-        case Instead.LEAVE:
+        case AlternativeKind.LEAVE:
             assert found.tolerated is not None, "what is left is tolerated"
             return f"leave {found.stays} as it is{cost}: {tolerated_words(found.tolerated)}. An owner accepts it"
-        case Instead.PERHAPS_LEAVE:
+        case AlternativeKind.PERHAPS_LEAVE:
             assert found.tolerated is not None, "what may be left is tolerated"
             return (
                 f"leave {found.stays} as it is{cost}, if its gates find that {tolerated_words(found.tolerated)}: the "
@@ -200,7 +200,7 @@ def tolerated_words(found: Tolerance) -> str:
     )
 
 
-def brought_along_words(found: BroughtAlong) -> str:
+def brought_along_words(found: UnrelatedChange) -> str:
     """The words for a newer release, another reference or changed code that a run brings along."""
     if found.what == CODE:
         other = f"the code of {found.table} {found.now} is not what computed {found.partitions} under this version"
@@ -232,7 +232,7 @@ def moved_on_words(found: TablePartitions) -> str:
     )
 
 
-def left_behind_words(found: LeftBehind) -> str:
+def left_behind_words(found: MixedReleaseBoundary) -> str:
     """The words for the partitions that keep another release on the border of a run, and what reads both sides of
     it."""
     both = (

@@ -10,7 +10,7 @@ from backfill_assets.calendar.partitions import Grain, count_of, days_between, d
 from backfill_assets.gates.judge import Verdict, exceeds
 from backfill_assets.ledger.findings import FAR, FAR_GROUPS, Finding, GateResult
 from backfill_assets.planning.manifest_parts import MoreDays
-from backfill_assets.report.words.staleness import taken_back_words
+from backfill_assets.report.words.states import taken_back_words
 
 NOTHING_THERE = "no input partition before or after it is accepted, so there is nothing to compare with"
 

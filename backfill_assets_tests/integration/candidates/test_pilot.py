@@ -36,7 +36,7 @@ from backfill_assets.report.page import Note, Page
 from backfill_assets.report.planned import plan_page, set_plan_page
 from backfill_assets.report.releases import KeptRows, cover_all
 from backfill_assets.report.report import Level, run_report
-from backfill_assets.report.screens.review import review_of
+from backfill_assets.report.review import review_of
 from backfill_assets.report.trace import trace_of, trace_page
 from backfill_assets.report.what_next import next_step
 from backfill_assets.report.words.plans import publish_words

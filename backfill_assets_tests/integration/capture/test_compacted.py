@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.capture import CaptureRange, plan_capture
 from backfill_assets.capture.errors import NotOffered
 from backfill_assets.capture.stream_files import capture_piece
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets_tests.support.captured_shop import FIRST, SALES, CapturedShop, at_noon, sale_record, sale_records
 from backfill_assets_tests.support.kafka_broker import Broker
 

@@ -21,7 +21,7 @@ from backfill_assets.capture.streams import Pace
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, KafkaTopic
 from backfill_assets.report.captured import CaptureReport
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains import captured
 from backfill_assets_tests.support.captured_shop import FIRST, StreamShop

@@ -36,7 +36,7 @@ from backfill_assets.ledger.errors import Ended, NeedsAnother
 from backfill_assets.planning.safeguards import Policy
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.locate import locate
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support.advice import has_code

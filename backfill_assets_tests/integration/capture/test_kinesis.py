@@ -33,7 +33,7 @@ from backfill_assets.capture.kinesis.stream import KinesisCapture
 from backfill_assets.capture.streams import CapturePeriod, Pace, Span
 from backfill_assets.domain import KinesisStream
 from backfill_assets.report.command_line import explained
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains.streamed import NAMES

@@ -18,7 +18,7 @@ from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.safeguards import Policy
 from backfill_assets.report.command_line import explained
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.api_server import Api, ApiShop, running_api
 from backfill_assets_tests.support.captured_shop import FIRST, SALES, plain_text

@@ -18,7 +18,7 @@ from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.cli.console import PlainConsole
 from backfill_assets.cli.terminal import show
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.testing import DomainKit
 from backfill_assets_tests.domains.long_names import DOMAIN
 from backfill_assets_tests.support.shop import DAYS, OUTPUT, sale

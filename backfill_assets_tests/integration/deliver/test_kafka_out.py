@@ -32,8 +32,8 @@ from backfill_assets.ledger.errors import CannotBecome, LostWork, NeedsAnother, 
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.planning.errors import NoSuchName
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.replayed import ReplayClosed, ReplayPlan, ReplayReport
-from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations

@@ -31,8 +31,8 @@ from backfill_assets.ledger.errors import CannotBecome, LostWork
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.report.command_line import explained
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.replayed import ReplayClosed, ReplayPlan, ReplayReport
-from backfill_assets.report.screens import page_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.streamed import NAMES, REGION

@@ -33,8 +33,8 @@ from backfill_assets.domain import DayRange, KafkaReplay, KinesisReplay, SourceT
 from backfill_assets.lake.row_values import json_of
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ReplayState
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.replayed import ReplayPlan
-from backfill_assets.report.screens import page_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
 from backfill_assets_tests.domains.streamed import NAMES, REGION

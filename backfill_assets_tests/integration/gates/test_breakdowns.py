@@ -38,7 +38,7 @@ from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.report import Level, RunReport, run_report
-from backfill_assets.report.screens.review import review_of
+from backfill_assets.report.review import review_of
 from backfill_assets.report.usual import breakdown_document
 from backfill_assets.report.words.verdicts import said_of, verdict_words
 from backfill_assets.upkeep.audit import audit

@@ -34,9 +34,9 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
-from backfill_assets.report.screens import page_of
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.testing import DomainKit
 from backfill_assets.upkeep.check import check, check_rows

@@ -16,9 +16,9 @@ from backfill_assets.core.errors import NotApproved
 from backfill_assets.domain import Failing, GateContext, Policy, Reference, failing, golden, known_rows
 from backfill_assets.planning.request import PlanRequest, asked_references
 from backfill_assets.report.html import html_file
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens import page_of
-from backfill_assets.report.screens.review import review_of
+from backfill_assets.report.review import review_of
 from backfill_assets.report.words.plans import known_rows_gone_words
 from backfill_assets.requests.authority import demand_of, standing_of
 from backfill_assets.testing import DomainKit

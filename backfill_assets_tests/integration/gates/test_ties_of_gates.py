@@ -14,8 +14,8 @@ from backfill_assets.domain import Failing, complete, failing, reads
 from backfill_assets.domain.errors import CodeBroken, PlannedOtherwise
 from backfill_assets.ledger.states import RunState
 from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens import page_of
 from backfill_assets.requests.authority import demand_of
 from backfill_assets.upkeep.check import check
 from backfill_assets_tests.domains.judged import DAYS, customers, failing_of

@@ -20,7 +20,7 @@ from backfill_assets.domain.gates import Then
 from backfill_assets.ledger.findings import FAR, Finding, GateResult
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.report.report import Level, run_report
-from backfill_assets.report.screens.review import review_of
+from backfill_assets.report.review import review_of
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON

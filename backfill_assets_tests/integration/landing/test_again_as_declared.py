@@ -20,7 +20,7 @@ from backfill_assets.core.errors import MissingInput
 from backfill_assets.domain import Csv
 from backfill_assets.landing.extract import Extract
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.status import status
 from backfill_assets.upkeep import reproduce
 from backfill_assets.upkeep.errors import ReproducedOtherwise

@@ -45,7 +45,7 @@ from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
 from backfill_assets.report.planned import plan_page
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.run_report import run_page
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.check import check

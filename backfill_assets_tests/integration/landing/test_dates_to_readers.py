@@ -24,7 +24,7 @@ from backfill_assets.orchestration.partitions import offered_days
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.landed import LandReport
 from backfill_assets.report.locate import locate
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.testing import DomainKit
 from backfill_assets.upkeep.reproduce import reproduce_run
 from backfill_assets.workspace import Workspace

@@ -17,8 +17,8 @@ from backfill_assets.planning.manifest_parts import KeysUnknown
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.locate import locate
 from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import status
 from backfill_assets.requests.errors import KeysNotKnown, ReadBeforeKnown
 from backfill_assets.upkeep.audit import audit

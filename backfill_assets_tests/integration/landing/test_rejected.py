@@ -12,9 +12,9 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.locate import locate
 from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.planned import PlanDocument
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens import page_of
 from backfill_assets_tests.integration.staleness.test_stale import land_only
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.shop import RECENT, SALES, Shop, sale

@@ -12,7 +12,7 @@ from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.freshness_checks import FRESH
 from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.report.fresh import freshness
+from backfill_assets.report.stale import freshness
 from backfill_assets_tests.support.by_hand import JANUARY, Hand
 from backfill_assets_tests.support.hand_made import SILVER
 from backfill_assets_tests.support.ticks import Ticks

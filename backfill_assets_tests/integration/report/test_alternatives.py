@@ -15,7 +15,7 @@ from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.planning.manifest_parts import Cause, Mode, Reason
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.report.alternatives import Alternative, Instead
+from backfill_assets.report.alternatives import Alternative, AlternativeKind
 from backfill_assets.report.status import status
 from backfill_assets.report.what_next import next_step
 from backfill_assets.report.words.plans import alternative_words
@@ -39,7 +39,11 @@ def instead(hand: Hand, *, mode: Mode = Mode.BACKFILL) -> tuple[Alternative, ...
 
 def test_nothing_is_an_alternative_where_nothing_is_stale_and_costs_nothing(hand: Hand) -> None:
     (found,) = instead(hand)
-    assert (found.instead, found.stays.days, found.cost and found.cost.core_seconds) == (Instead.NOTHING, (MONTH,), 0)
+    assert (found.instead, found.stays.days, found.cost and found.cost.core_seconds) == (
+        AlternativeKind.NOTHING,
+        (MONTH,),
+        0,
+    )
     assert worded(alternative_words(found)) == (
         "nothing: none of 2026-01, 1 month is stale, so that every row is expected to be equal; it costs nothing"
     )
@@ -52,7 +56,7 @@ def test_what_is_stale_as_a_whole_may_be_corrected_by_key_where_its_rows_have_on
     keyed = replace(example.sales_monthly, key=("month", "amount"))
     ws = replace(hand.ws, domain=replace(example.DOMAIN, derived=(example.recent_sales, keyed)))
     (found,) = instead(replace(hand, ws=ws))
-    assert (found.instead, found.partitions.days) == (Instead.BY_KEY, (MONTH,))
+    assert (found.instead, found.partitions.days) == (AlternativeKind.BY_KEY, (MONTH,))
     assert worded(alternative_words(replace(found, cost=None))) == (
         "a correction by key: only its rows change, and every other row stays exactly as it is: backfill plan "
         f"{GOLD} --where amount=KEY --from 2026-01-01 --to 2026-01-31 --reason WHY --by NAME"
@@ -92,7 +96,7 @@ def test_only_what_is_stale_costs_its_share_and_a_fix_forward_leaves_all_of_it(
     planned = plan(shop.ws, request)
     document = described_plan(shop.ws, planned)
     only, forward = document.alternatives
-    assert (only.instead, forward.instead) == (Instead.ONLY_STALE, Instead.FORWARD)
+    assert (only.instead, forward.instead) == (AlternativeKind.ONLY_STALE, AlternativeKind.FORWARD)
     assert (only.stays.days, only.partitions.days) == (tuple(fresh), tuple(OUTPUT)[2:])
     assert only.cost and document.cost and 0 < only.cost.core_seconds < document.cost.core_seconds
     assert worded(only.next_step) == (
@@ -111,10 +115,12 @@ def test_only_what_is_stale_costs_its_share_and_a_fix_forward_leaves_all_of_it(
     assert described_plan(shop.ws, plan(shop.ws, earlier)).alternatives == ()
     pilot = Reason(cause=Cause.PILOTED, name="shop=a", run_id="pilot-1")
     mixed = replace(planned, manifest=replace(planned.manifest, changed=(*planned.manifest.changed, pilot)))
-    assert [each.instead for each in described_plan(shop.ws, mixed).alternatives] == [Instead.ONLY_STALE]
+    assert [each.instead for each in described_plan(shop.ws, mixed).alternatives] == [AlternativeKind.ONLY_STALE]
     shop.land("late.jsonl", [sale(OUTPUT.last, sale_id="late")])
     late = replace(request, reason="all of it, with a late sale")
-    assert [each.instead for each in described_plan(shop.ws, plan(shop.ws, late)).alternatives] == [Instead.ONLY_STALE]
+    assert [each.instead for each in described_plan(shop.ws, plan(shop.ws, late)).alternatives] == [
+        AlternativeKind.ONLY_STALE
+    ]
     shop.ws.close()
 
 

@@ -23,8 +23,8 @@ from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens.run_report import run_page
-from backfill_assets.report.shown_keys import WhereShown
+from backfill_assets.report.run_report import run_page
+from backfill_assets.report.shown_rows import WhereShown
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, WorkIn

@@ -16,7 +16,7 @@ from backfill_assets.ledger.states import ImportState
 from backfill_assets.main import app
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.locate import LocatedPeriod, locate
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.staleness.test_stale import land_only
 from backfill_assets_tests.support.captured_shop import plain_text

@@ -21,7 +21,7 @@ from backfill_assets.main import app
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.measured import moves_of_some, partition_moves, total_moves
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.run_report import run_page
 from backfill_assets.report.status import status
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import refused, worded

@@ -20,7 +20,7 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.report.report import Level, run_report
-from backfill_assets.report.screens.review import review_of
+from backfill_assets.report.review import review_of
 from backfill_assets.report.status import status, status_page
 from backfill_assets.report.words.plans import goes_back_words, moved_on_words
 from backfill_assets.upkeep.audit import audit

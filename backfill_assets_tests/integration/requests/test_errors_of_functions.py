@@ -30,8 +30,8 @@ from backfill_assets.planning.next_steps import plan_again
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.report import run_report, set_report
+from backfill_assets.report.review import review_of, review_of_set
 from backfill_assets.report.runs import RunSummary, SetDocument, run_document, set_document
-from backfill_assets.report.screens.review import review_of, review_of_set
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.edited import keep_code

@@ -39,8 +39,8 @@ from backfill_assets.report.calendar import calendar
 from backfill_assets.report.errors import NothingThen, NotOneOf
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.runs import run_document
-from backfill_assets.report.screens import page_of
 from backfill_assets.report.trace import trace_of
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.requests.errors import ExpiresOthers, OnlyPart, ReadByOpenRun

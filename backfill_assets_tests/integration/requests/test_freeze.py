@@ -22,9 +22,9 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState, SetState
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.follow import follow_page, waiting_words
-from backfill_assets.report.frozen import FreezeDocument
 from backfill_assets.report.page import Items
 from backfill_assets.report.status import status
+from backfill_assets.report.waiting import FreezeDocument
 from backfill_assets.requests.errors import Frozen
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace

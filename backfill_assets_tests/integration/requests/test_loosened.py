@@ -27,7 +27,7 @@ from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens.review import review_of
+from backfill_assets.report.review import review_of
 from backfill_assets.requests import table_acts
 from backfill_assets.requests.authority import demand_of, demand_to_ask
 from backfill_assets.workspace import Workspace

@@ -10,7 +10,7 @@ from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets.report.report import run_report, set_report
-from backfill_assets.report.screens.review import review_of, review_of_set
+from backfill_assets.report.review import review_of, review_of_set
 from backfill_assets.staleness.find import stale_partitions
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations

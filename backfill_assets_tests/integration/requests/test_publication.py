@@ -30,8 +30,8 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.history import partition_history, partition_page
 from backfill_assets.report.page import Page
 from backfill_assets.report.report import run_report
+from backfill_assets.report.run_report import run_page
 from backfill_assets.report.runs import run_document, run_summary_page
-from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.requests.obstacles import Publishing, gated, obstacles, passed_gates, require_none
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations

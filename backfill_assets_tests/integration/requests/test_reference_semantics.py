@@ -38,7 +38,7 @@ from backfill_assets.report.stale import stale_document
 from backfill_assets.report.status import status
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.plans import brought_along_words, changed_words, references_described
-from backfill_assets.report.words.staleness import stale_words
+from backfill_assets.report.words.states import stale_words
 from backfill_assets.requests.references import Chooser
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace

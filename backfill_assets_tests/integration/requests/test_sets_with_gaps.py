@@ -27,8 +27,8 @@ from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.planning.stages import Compute
 from backfill_assets.report.errors import NotAsPlanned
 from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.planned import SetPlan, left_out_documents
-from backfill_assets.report.screens import page_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledgers import copy_home

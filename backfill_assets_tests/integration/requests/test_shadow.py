@@ -23,7 +23,7 @@ from backfill_assets.domain import Domain, Release, TransformContext
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.report.page import Facts
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.versions import VersionStatus
 from backfill_assets.report.words.plans import columns_words
 from backfill_assets.requests import table_acts

@@ -23,9 +23,9 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
-from backfill_assets.report.alternatives import Instead
+from backfill_assets.report.alternatives import AlternativeKind
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.run_report import run_page
 from backfill_assets.report.stale import stale_document, stale_page
 from backfill_assets.report.words.plans import alternative_words
 from backfill_assets.staleness.decide import Staleness
@@ -91,7 +91,7 @@ def test_what_an_owner_leaves_is_not_stale_until_its_inputs_change_again(shop: S
     before = shop.amounts()
     set_id, run_id = restated(shop, 5, "late")
     (instead,) = run_report(shop.ws, run_id).instead
-    assert (instead.instead, instead.stays.days) == (Instead.LEAVE, REACHED)
+    assert (instead.instead, instead.stays.days) == (AlternativeKind.LEAVE, REACHED)
     assert worded(alternative_words(instead)) == (
         "leave 2026-01-04..2026-01-07, 4 days as it is; it costs nothing: changes of sold in the rows of each month "
         "add up to at most 15.5 % of its total, which the table tolerates (owner: finance). An owner accepts it: "
@@ -165,7 +165,7 @@ def test_a_plan_says_that_what_it_finds_may_be_left_before_it_has_found_it(shop:
     days = DayRange.inclusive(REACHED[0], REACHED[-1])
     request = PlanRequest(table=RECENT, days=days, reason="a late sale", by="ana")
     found = {each.instead: each for each in described_plan(shop.ws, plan(shop.ws, request)).alternatives}
-    perhaps = found[Instead.PERHAPS_LEAVE]
+    perhaps = found[AlternativeKind.PERHAPS_LEAVE]
     assert (perhaps.stays.days, perhaps.next_step) == (REACHED, None)
     assert "as it is" in worded(alternative_words(perhaps))
     assert worded(alternative_words(perhaps)).endswith(

@@ -41,7 +41,7 @@ from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.errors import NotDoneWith
 from backfill_assets.report.history import TableHistory
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.versions import ActDocument
 from backfill_assets.requests import table_acts
 from backfill_assets.requests.authority import approve

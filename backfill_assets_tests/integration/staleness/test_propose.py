@@ -39,8 +39,8 @@ from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.planned import cost_line
 from backfill_assets.report.proposals import NewProposal, ProposeReport, WhyNotProposed, propose_lines
 from backfill_assets.report.report import set_report
+from backfill_assets.report.run_report import set_page
 from backfill_assets.report.runs import run_document, set_document
-from backfill_assets.report.screens.run_report import set_page
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.values import text_of
 from backfill_assets.staleness.find import stale_tables

@@ -19,8 +19,8 @@ from backfill_assets.domain.errors import CodeBroken, PlannedOtherwise
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens import page_of
 from backfill_assets.testing import DomainKit
 from backfill_assets.testing.kit import in_days
 from backfill_assets.transforms.spark_plan import require_determined_plan

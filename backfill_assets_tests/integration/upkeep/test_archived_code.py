@@ -16,7 +16,7 @@ from backfill_assets.report.documents import as_json
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.run_report import run_page
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.copied_shop import copied_shop, opened_copy

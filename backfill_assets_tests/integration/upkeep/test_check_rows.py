@@ -38,9 +38,9 @@ from backfill_assets.main import app
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.gates_since import FailsGate, NotMeasured, fails_gates, not_measured
 from backfill_assets.report.html import html_file
-from backfill_assets.report.repairs import after_rows_check
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.status import status
+from backfill_assets.report.upkeep import after_rows_check
 from backfill_assets.upkeep.alignment import rewrite_evidence, write_evidence_again
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.audit_checks import lacking_results

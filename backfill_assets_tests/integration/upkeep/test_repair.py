@@ -33,10 +33,10 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
 from backfill_assets.report.planned import plan_page
-from backfill_assets.report.repairs import after_audit
 from backfill_assets.report.report import run_report
+from backfill_assets.report.run_report import run_page
 from backfill_assets.report.runs import approval, run_document, run_summary_page
-from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.upkeep import after_audit
 from backfill_assets.requests.errors import NotAgreed
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.damage import Amiss

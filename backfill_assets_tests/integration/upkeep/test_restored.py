@@ -24,7 +24,7 @@ from backfill_assets.core.next_steps import Command, Invocation
 from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.follow import RecoveredWork
-from backfill_assets.report.repairs import after_audit
+from backfill_assets.report.upkeep import after_audit
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.doctor import Health, examine
 from backfill_assets_tests.conftest import NOON

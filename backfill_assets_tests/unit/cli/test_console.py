@@ -21,8 +21,8 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.report.imports import imports_table
 from backfill_assets.report.page import Moved, Table, Value, page, publication_ref, run_ref, table, words
+from backfill_assets.report.sources import imports_table
 from backfill_assets.report.values import text_of
 
 

@@ -30,9 +30,8 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.report.errors import Malformed
 from backfill_assets.report.history import PartitionHistory
 from backfill_assets.report.html import html_file
-from backfill_assets.report.run_list import run_list
-from backfill_assets.report.screens.desk import runs_page
-from backfill_assets.report.words.staleness import stale_words
+from backfill_assets.report.run_list import run_list, runs_page
+from backfill_assets.report.words.states import stale_words
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.desk_reader import PATIENCE_S, Answer, get, with_dates
 from backfill_assets_tests.support.ledger_examples import dumped

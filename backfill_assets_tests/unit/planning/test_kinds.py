@@ -23,8 +23,8 @@ from backfill_assets.planning.kinds.replace import REPLACE, VersionOf
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.state import AcceptedPartition
-from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import kept_words, publish_words
+from backfill_assets.report.words.stages import WORDS
 from backfill_assets_tests.unit.gates.test_of_accepted import TABLE
 from backfill_assets_tests.unit.planning.test_manifest import MANIFEST
 

@@ -16,8 +16,8 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.releases import beside
 from backfill_assets.report.report import Level, level_of
-from backfill_assets.report.screens.review import review_of
-from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.review import review_of
+from backfill_assets.report.run_report import run_page
 from backfill_assets.report.words.plans import left_behind_words
 from backfill_assets_tests.support.report_examples import FIRST, days, parts, report, reviewed
 from backfill_assets_tests.unit.planning.test_manifest import MANIFEST

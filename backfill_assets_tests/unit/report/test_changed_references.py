@@ -19,8 +19,8 @@ from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.publications import PublicationDocument, published_page
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.report import run_report
+from backfill_assets.report.review import review_of
 from backfill_assets.report.runs import run_document
-from backfill_assets.report.screens.review import review_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.advice import worded
 from backfill_assets_tests.support.hand_made import compared

@@ -21,8 +21,7 @@ from backfill_assets.report.charts import Form, Mark, Plot, drawings
 from backfill_assets.report.html import html_file, source
 from backfill_assets.report.measured import PartitionMoves
 from backfill_assets.report.page import Block, Chart, Note, Section
-from backfill_assets.report.screens.figures import columns_figure, gates_figure, measure_figures, moves_figure
-from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.run_report import columns_figure, gates_figure, measure_figures, moves_figure, run_page
 from backfill_assets.report.usual import BreakdownDocument, MeasuredCell
 from backfill_assets_tests.support.report_examples import FIRST, HOSTILE, cell, days, gate, moves, parts, report
 
@@ -283,7 +282,7 @@ def test_a_page_is_the_same_byte_by_byte_in_another_process() -> None:
     made = "; ".join(
         (
             "from backfill_assets.report.html import html_file",
-            "from backfill_assets.report.screens.run_report import run_page",
+            "from backfill_assets.report.run_report import run_page",
             "from backfill_assets_tests.support.report_examples import report",
             "import sys; sys.stdout.buffer.write(html_file(run_page(report(9))).encode())",
         )

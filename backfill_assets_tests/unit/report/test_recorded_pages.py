@@ -20,8 +20,8 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.report.documents import SHOWN, as_json
 from backfill_assets.report.html import Html
+from backfill_assets.report.pages import PAGES, page_of
 from backfill_assets.report.report import Level, SetReport
-from backfill_assets.report.screens import PAGES, page_of
 from backfill_assets_tests.support.recorded import left_over
 from backfill_assets_tests.support.report_examples import report, restatement, summary
 from backfill_assets_tests.support.samples import full, hints_of, samples_of

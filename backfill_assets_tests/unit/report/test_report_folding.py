@@ -17,7 +17,7 @@ from backfill_assets.report.measured import (
     GateSummary,
 )
 from backfill_assets.report.page import page as table_page
-from backfill_assets.report.screens.shown_rows import sample_table
+from backfill_assets.report.shown_rows import sample_table
 from backfill_assets_tests.support.report_examples import (
     FIRST,
     gate,

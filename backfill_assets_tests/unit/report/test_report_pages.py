@@ -35,12 +35,11 @@ from backfill_assets.report.measured import (
     state_moves,
 )
 from backfill_assets.report.publications import PublicationDocument, published_page, timeline, timeline_page
-from backfill_assets.report.releases import CODE, BroughtAlong
+from backfill_assets.report.releases import CODE, UnrelatedChange
 from backfill_assets.report.report import DependentMoves, Level, SetReport, level_of
+from backfill_assets.report.review import review_of, share_of_accepted
+from backfill_assets.report.run_report import matrices, run_page, set_page, states_in_words
 from backfill_assets.report.runs import RunSummary, SetMember, run_summary_page, set_summary_page
-from backfill_assets.report.screens.figures import matrices, states_in_words
-from backfill_assets.report.screens.review import review_of, share_of_accepted
-from backfill_assets.report.screens.run_report import run_page, set_page
 from backfill_assets.report.status import TableStatus
 from backfill_assets.report.usual import breakdown_document
 from backfill_assets.report.values import text_of
@@ -242,7 +241,7 @@ def test_a_review_warns_of_gates_that_only_inform() -> None:
 
 
 def test_a_review_warns_of_changed_code_under_the_same_version() -> None:
-    brought = BroughtAlong(
+    brought = UnrelatedChange(
         table="silver.orders",
         what=CODE,
         was="1.0.0",

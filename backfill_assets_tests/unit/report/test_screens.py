@@ -9,8 +9,8 @@ from re import findall
 
 import pytest
 
-from backfill_assets.report import screens
-from backfill_assets.report.screens import PAGES
+from backfill_assets import report
+from backfill_assets.report.pages import PAGES
 
 
 @pytest.mark.parametrize("document", PAGES)
@@ -26,10 +26,10 @@ def test_the_page_of_a_document_is_built_by_a_function_of_just_that(document: st
 
 def test_every_screen_that_takes_a_document_is_in_the_list() -> None:
     """Read from the sources: a page that nothing answers would be one that no person sees."""
-    package = Path(screens.__file__).parents[2]
+    package = Path(report.__file__).parents[1]
     found = {
         f"{'.'.join(path.relative_to(package).with_suffix('').parts)}.{name}"
         for path in (package / "report").rglob("*.py")
         for name in findall(r"^def (\w+_page)\(\w+: \w+\) -> Page:", path.read_text(encoding="utf-8"))
     }
-    assert found - set(PAGES.values()) <= {name for name in found if name.startswith("report.screens.desk.")}
+    assert found - set(PAGES.values()) <= {name for name in found if name.startswith("report.run_list.")}

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.spark_server import Unfit
-from backfill_assets.report.screens import page_of
+from backfill_assets.report.pages import page_of
 from backfill_assets.report.server import ServerDocument, ServerDown, ServerUp
 
 WHERE = "127.0.0.1:4040 (process host:7)"

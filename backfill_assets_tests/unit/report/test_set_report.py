@@ -14,12 +14,12 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import Cause, Reason
 from backfill_assets.planning.sets import Phases
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.not_known import RejectedRecords
 from backfill_assets.report.page import Section
 from backfill_assets.report.report import Level, RunReport, SetReport, totals_by_table
+from backfill_assets.report.review import review_of, review_of_set
+from backfill_assets.report.run_report import run_page, set_page
 from backfill_assets.report.runs import SetMember, progress_words, set_facts
-from backfill_assets.report.screens.review import review_of, review_of_set
-from backfill_assets.report.screens.run_report import run_page, set_page
+from backfill_assets.report.waiting import RejectedRecords
 from backfill_assets.report.words.states import MEANING, meaning_of_set
 from backfill_assets_tests.support.report_examples import report, restatement, summary
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from backfill_assets.report.screens.run_report import change_in_words
+from backfill_assets.report.run_report import change_in_words
 from backfill_assets.report.usual import Number, by_dimensions
 from backfill_assets.report.values import text_of
 from backfill_assets_tests.support.report_examples import cell

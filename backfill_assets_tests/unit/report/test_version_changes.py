@@ -9,7 +9,7 @@ from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.planning.manifest_parts import Cause, Reason
 from backfill_assets.report.releases import differences
 from backfill_assets.report.words.plans import brought_along_words, changed_by_table, changed_words
-from backfill_assets.report.words.staleness import NEW_VERSION
+from backfill_assets.report.words.states import NEW_VERSION
 from backfill_assets_tests.unit.planning.test_manifest import FIRST, MANIFEST
 
 SECOND = date(2006, 7, 2)

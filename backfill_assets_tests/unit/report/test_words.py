@@ -17,7 +17,7 @@ from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 from backfill_assets.planning.safeguards import A_PERSON, Demand, Policy, Rule
 from backfill_assets.planning.stages import Agree
 from backfill_assets.planning.state import Estimate, EstimateBasis
-from backfill_assets.report.upkeep import LEFT_ALONE, WHY
+from backfill_assets.report.upkeep import LEFT_ALONE, WHY_LEFT_ALONE
 from backfill_assets.report.words.plans import basis_words
 from backfill_assets.report.words.recovery import outcome_words
 from backfill_assets.report.words.stages import policy_words, waits_anyway, window_words
@@ -71,7 +71,7 @@ OBSERVED: dict[Finding, dict[str, Any]] = {
 
 
 def test_every_name_has_its_own_words() -> None:
-    for words, names in ((MEANING, TRANSITIONS), (WHY, Why), (LEFT_ALONE, LeftAlone)):
+    for words, names in ((MEANING, TRANSITIONS), (WHY_LEFT_ALONE, Why), (LEFT_ALONE, LeftAlone)):
         assert list(words) == list(names)
         assert len(set(words.values())) == len(words)
     left_out = [why_left_out(LeftOut(table="t", grain=Grain.DAILY, partitions=(DAY,), why=why)) for why in WhyLeftOut]

@@ -14,7 +14,7 @@ from backfill_assets.cli.terminal import view
 from backfill_assets.planning.manifest_parts import Cause, Reason
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stale import stale_document, stale_page
-from backfill_assets.report.words.staleness import stale_words
+from backfill_assets.report.words.states import stale_words
 from backfill_assets.staleness.decide import Staleness, StaleRange
 
 DAYS = (DayRange.inclusive(date(2006, 3, 15), date(2006, 3, 16)),)

@@ -15,7 +15,7 @@ from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import Cause, PinnedReference, Reason, ReferenceSemantics, together
 from backfill_assets.planning.state import UNKNOWN_DIGEST, ComputedFrom, ComputedFromInput
-from backfill_assets.report.words.staleness import stale_words
+from backfill_assets.report.words.states import stale_words
 from backfill_assets.staleness.decide import CurrentState, ReferenceDiff, find_stale
 
 AT = datetime(2026, 1, 15, 12, tzinfo=UTC)

@@ -1,20 +1,57 @@
-"""Documents of sources that are captured: how far their captures are, and which positions hold a period.
-
-From the ledger alone: no stream is asked.
-"""
+"""Landed files and captures of sources, as several pages show them: from the ledger alone, no stream is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from backfill_assets.calendar.partitions import DayRange
+from backfill_assets.calendar.partitions import DayRange, count_of
+from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.capture.streams import SCAN
+from backfill_assets.core.next_steps import Command, Invocation, do
 from backfill_assets.domain import SourceTable
+from backfill_assets.landing.imports import read_otherwise
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
+from backfill_assets.ledger.imports import ImportRecord
+from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.report.page import Table, table
+from backfill_assets.report.page import Note, Table, Tone, Toned, table
+from backfill_assets.report.runs import state_of
+
+_MOST_IMPORTS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBefore:
+    """Landed files of a source whose records were read by an earlier declaration."""
+
+    source: str  #: The source table.
+    imports: tuple[str, ...]  #: The files.
+
+    @property
+    def again(self) -> Invocation:
+        """The command that shows what they would give as their source is declared now."""
+        return do(Command.LAND, self.source.rpartition(".")[2], again_as_declared=True, dry_run=True)
+
+
+def read_before(tx: ReadTransaction, sources: Sequence[SourceTable]) -> tuple[ReadBefore, ...]:
+    """The files of some sources that were read by an earlier declaration; of those of earlier releases it is not known.
+
+    Cost: one row per landed file.
+    """
+    found = {each.name: [r.import_id for r in read_otherwise(tx, each) if r.reading is not None] for each in sources}
+    return tuple(ReadBefore(source=source, imports=tuple(imports)) for source, imports in found.items() if imports)
+
+
+def read_before_notes(read_before: Sequence[ReadBefore]) -> Iterator[Note]:
+    """Notes that files were read by earlier declarations."""
+    for each in read_before:
+        many, some = count_of(len(each.imports), "landed file"), ", ".join(each.imports[:_MOST_IMPORTS])
+        more = " and more" if len(each.imports) > _MOST_IMPORTS else ""
+        text = f"{many} of {each.source} was read by an earlier declaration: {some}{more}"
+        yield Note(text=text if len(each.imports) == 1 else text.replace(" was ", " were ", 1), tone=Tone.ATTENTION)
+
 
 _MOST_FILES = 20
 
@@ -93,3 +130,33 @@ def captured_files_table(files: Sequence[CapturedFile]) -> Table:
     heads = ["capture", "partition", "from", "to (not included)", "records", "first record", "last record"]
     numbers = ["from", "to (not included)", "records"]
     return table(heads, rows, numbers=numbers, whole=["capture"], most=_MOST_FILES)
+
+
+_COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
+
+
+def imports_table(imports: Sequence[ImportRecord]) -> Table:
+    """Landed files, and why statements were made and landings stopped."""
+    has_notes = any(each.note for each in imports)
+    rows = [
+        (
+            each.import_id,
+            each.name,
+            import_state(each),
+            *(getattr(each.counts, name) for name in _COUNTS),
+            *([each.note] if has_notes else []),
+        )
+        for each in imports
+    ]
+    heads = ["import", "file", "state", *_COUNTS, *(["note"] if has_notes else [])]
+    return table(heads, rows, numbers=_COUNTS, whole=["import", "state"])
+
+
+def import_state(record: ImportRecord) -> Toned:
+    """The state of a landed file; of one without records, or with rejected ones only, that it has no days to build."""
+    if record.state is ImportState.LANDED and not record.counts.landed and record.family != STATEMENT:
+        return Toned(value="NO RECORDS", tone=Tone.ATTENTION)
+    is_refused = record.counts.landed and record.counts.rejected == record.counts.landed
+    if record.state is ImportState.LANDED and is_refused:
+        return Toned(value="NOTHING ACCEPTED", tone=Tone.ATTENTION)
+    return state_of(record.state)

@@ -1,4 +1,4 @@
-"""Screens: the page of every document that a command answers, built once for all renderers."""
+"""Pages: the page of every document that a command answers, built once for all renderers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PAGES: Mapping[str, str] = {
     "report.code.CodeDocument": "report.code.code_page",
     "report.follow.FollowCancellation": "report.follow.cancelled_page",
     "report.follow.FollowReport": "report.follow.follow_page",
-    "report.frozen.FreezeDocument": "report.follow.freeze_page",
-    "report.frozen.Unfrozen": "report.follow.unfrozen_page",
+    "report.waiting.FreezeDocument": "report.follow.freeze_page",
+    "report.waiting.Unfrozen": "report.follow.unfrozen_page",
     "report.history.TableHistory": "report.history.history_page",
     "report.landed.AgainPreview": "report.landed.again_page",
     "report.landed.ExtractPreview": "report.landed.extract_page",
@@ -38,11 +38,11 @@ PAGES: Mapping[str, str] = {
     "report.replayed.ReplayClosed": "report.replayed.closed_page",
     "report.replayed.ReplayPlan": "report.replayed.plan_page",
     "report.replayed.ReplayReport": "report.replayed.replayed_page",
-    "report.report.RunReport": "report.screens.run_report.run_page",
+    "report.report.RunReport": "report.run_report.run_page",
     "report.runs.RunSummary": "report.runs.run_summary_page",
     "report.server.ServerDown": "report.server.down_page",
     "report.server.ServerUp": "report.server.up_page",
-    "report.report.SetReport": "report.screens.run_report.set_page",
+    "report.report.SetReport": "report.run_report.set_page",
     "report.runs.SetDocument": "report.runs.set_summary_page",
     "report.stale.StaleDocument": "report.stale.stale_page",
     "report.status.StatusDocument": "report.status.status_page",
@@ -54,7 +54,7 @@ PAGES: Mapping[str, str] = {
     "report.versions.ShadowStatus": "report.versions.shadow_page",
     "upkeep.audit.AuditReport": "report.upkeep.audit_page",
     "upkeep.check.CheckReport": "report.stale.check_page",
-    "upkeep.check.RowsCheck": "report.screens.checks.rows_page",
+    "upkeep.check.RowsCheck": "report.upkeep.rows_page",
     "upkeep.doctor.DoctorReport": "report.upkeep.doctor_page",
     "upkeep.reproduce.ReproductionReport": "report.upkeep.reproduction_page",
 }

@@ -18,7 +18,6 @@ from backfill_assets.report.measured import PROOF, GateSummary
 from backfill_assets.report.report import RunReport, SetReport, TableTotals
 from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets.report.values import as_sentence
-from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import (
     brought_along_words,
     changed_by_table,
@@ -37,8 +36,8 @@ from backfill_assets.report.words.plans import (
     stays_words,
     undetermined_words,
 )
-from backfill_assets.report.words.staleness import changed_reference_words
-from backfill_assets.report.words.states import MEANING, meaning_of_run, meaning_of_set
+from backfill_assets.report.words.stages import WORDS
+from backfill_assets.report.words.states import MEANING, changed_reference_words, meaning_of_run, meaning_of_set
 from backfill_assets.report.words.verdicts import said_of
 
 _DECIDED = (*EVER_PUBLISHED, RunState.VERIFIED, RunState.CANCELLED)

@@ -1,34 +1,33 @@
-"""Records that were rejected, and the keys that are not known since: whose last version is not what their source has
-now.
-"""
+"""Work that waits: for the end of a freeze, or for keys whose last version is not known since records were rejected."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from backfill_assets.calendar.partitions import count_of
+from backfill_assets.calendar.partitions import Partitions, count_of
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.next_steps import Command, Invocation, NextStep, do, step
+from backfill_assets.core.next_steps import NAME, WHY, Command, Invocation, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.days import rejected_of
 from backfill_assets.landing.imports import NotKnown, not_known
+from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.imports import ImportRecord
+from backfill_assets.ledger.states import UNPUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.page import Items, Section, section
+from backfill_assets.requests.errors import ComesAfter, Frozen, KeysNotKnown, ReadBeforeKnown
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.lake.row_values import Texts
-
-
-# Documents of rejected records: of the files that have events of the days that a run reads.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,3 +206,81 @@ def rejected_section(found: Sequence[RejectedRecords]) -> Section | None:
 def not_known_section(found: Sequence[NotKnownDocument]) -> Section | None:
     """The keys that are not known."""
     return section("Keys that are not known", Items(items=tuple(map(not_known_line, found))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeDocument:
+    """Partitions over which runs wait."""
+
+    freeze: Freeze = field(metadata=INLINE)  #: Which ones, until when, and why.
+    partitions: Partitions  #: The frozen partitions.
+    waits: tuple[str, ...]  #: The runs that are planned and wait for its end.
+    end: Invocation  #: What ends it earlier.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfrozen:
+    """A freeze that a person has ended."""
+
+    freeze: Freeze  #: What was frozen.
+    ended_by: str  #: Who ended it.
+    why: str  #: Why.
+    #: What builds what has waited for it, or the freeze that still keeps some of it; null when nothing has.
+    next_step: NextStep | None
+
+
+def freeze_document(tx: ReadTransaction, freeze: Freeze) -> FreezeDocument:
+    """A freeze, and the runs that wait for it."""
+    partitions = freeze.partitions
+    runs = tx.runs.records(table=freeze.table, states=UNPUBLISHED, over=tuple(partitions), unreadable=lambda *_: None)
+    return FreezeDocument(
+        freeze=freeze,
+        partitions=partitions,
+        waits=tuple(run.run_id for run in runs if freeze.stops(run.manifest)),
+        end=do(Command.UNFREEZE, freeze.freeze_id, by=NAME, reason=WHY),
+    )
+
+
+def freezes(tx: ReadTransaction) -> tuple[FreezeDocument, ...]:
+    """The freezes that hold now, the first to end first."""
+    return tuple(freeze_document(tx, each) for each in tx.freezes.standing(at=tx.now))
+
+
+def freezes_over(tx: ReadTransaction, manifests: Iterable[Manifest]) -> tuple[FreezeDocument, ...]:
+    """Those over partitions of these runs, whether the runs wait for them or not."""
+    own = tuple(manifests)
+    return tuple(
+        found
+        for found in freezes(tx)
+        if any(each.table == found.freeze.table and found.freeze.keeps(each.partitions) for each in own)
+    )
+
+
+def frozen_words(freeze: Freeze) -> str:
+    """One line about a freeze: what waits, for how long and why."""
+    waits = f"everything but {freeze.only} waits" if freeze.only else "LIVE runs, loads and follow-ups wait"
+    return (
+        f"{freeze.table} {freeze.partitions} is frozen until {freeze.until:%Y-%m-%d %H:%M} UTC by {freeze.by} "
+        f"({freeze.reason}): {waits}"
+    )
+
+
+def waits_for_words(error: BackfillError) -> str:
+    """For what a run waits: a freeze, keys that are not known, to be planned again, or another run."""
+    match error:
+        case Frozen():
+            return frozen_words(error.freeze)
+        case KeysNotKnown():
+            return waits_to_know(error.found)
+        case ReadBeforeKnown():
+            return error.known.words
+        case ComesAfter():
+            return f"{error.first} has priority and is {error.state}"
+        case _:
+            return error.message
+
+
+def frozen_line(frozen: FreezeDocument) -> NextStep:
+    """A line on a freeze, with the runs that wait, and what ends it."""
+    planned = f": {', '.join(frozen.waits)}" if frozen.waits else ""
+    return step(f"{frozen_words(frozen.freeze)}{planned}. To end it: ", frozen.end)
