@@ -313,7 +313,7 @@ class Settles(Protocol):
         """The days of a period that can be read as a whole.
 
         Raises:
-            NotSettled: There are none yet.
+            Retryable: There are none yet.
         """
 
 
@@ -325,5 +325,5 @@ class HasGroups(Protocol):
         """The number of records of the stream that a consumer group has not read yet; changes nothing.
 
         Raises:
-            NoGroup: The group has said nothing about this stream.
+            Refused: The group has said nothing about this stream.
         """
