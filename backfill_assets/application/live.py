@@ -30,7 +30,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNFINISHED, UNPUBLISHED, RunState
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.impact import complete_partitions, lacking, lacks
+from backfill_assets.planning.impact import complete_partitions, lacking
 from backfill_assets.planning.manifest_parts import WHAT_LANDED, Mode, RunPurpose
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.report.command_line import explained, words_of
@@ -39,6 +39,7 @@ from backfill_assets.report.what_next import next_step
 from backfill_assets.requests.authority import demands_of
 from backfill_assets.requests.covered import is_built_since
 from backfill_assets.requests.errors import DeclaredSince, ReadBeforeKnown
+from backfill_assets.requests.left_out import lacks
 from backfill_assets.requests.obstacles import IN_ITS_TURN, Publishing, obstacles, present_gates
 from backfill_assets.requests.proposals import days_held_by_moves
 from backfill_assets.staleness.find import own_past, stale_before, with_changes

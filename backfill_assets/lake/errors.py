@@ -7,12 +7,6 @@ from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.core.next_steps import Advice, cancel, step
 
-WAY_OUT_OF_SOURCE = (
-    "if its files have changed since then, declare the contract from before in `earlier`, and what becomes of its "
-    "records in `lift`; where that is not possible, declare the source under a new name"
-)
-"""What to do about a source whose columns do not follow, and whose files have changed."""
-
 
 @sentence
 class NoTable(OfTable, errors.MissingInput):
@@ -33,10 +27,18 @@ class OtherColumns(OfTable, errors.Refused):
     open_runs: tuple[str, ...] = ()
 
     @property
+    def with_other_files(self) -> str:
+        """What to do about a source whose files have changed."""
+        return (
+            "if its files have changed since then, declare the contract from before in `earlier`, and what becomes of "
+            "its records in `lift`; where that is not possible, declare the source under a new name"
+        )
+
+    @property
     def advice(self) -> Advice:
         if self.is_source:
             anew = "if its files were always as they are declared now: [land {short} again_as_declared=True by=NAME]"
-            return f"{anew}; {WAY_OUT_OF_SOURCE}"
+            return f"{anew}; {self.with_other_files}"
         if self.open_runs:
             which = "the run that was" if len(self.open_runs) == 1 else "the runs that were"
             ends = [part for run_id in self.open_runs for part in (cancel(run_id), "; ")]

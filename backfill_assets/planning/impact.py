@@ -24,17 +24,15 @@ NOTHING: Mapping[str, Iterable[date]] = {}
 KEEP_NOTHING: Mapping[str, AbstractSet[date]] = {}
 
 
-def each_once(some: Iterable[TablePartitions]) -> str:
-    """Partitions, which may be named more than once, as messages name them."""
+def by_table(some: Iterable[TablePartitions]) -> tuple[TablePartitions, ...]:
+    """Partitions that may be named more than once, each once and once for each table."""
     found: dict[tuple[str, Grain], set[date]] = {}
     for each in some:
         found.setdefault((each.table, each.grain), set()).update(each.partitions)
-    return "; ".join(f"{table} {describe(grain, sorted(days))}" for (table, grain), days in found.items())
-
-
-def lacks(missing: Iterable[TablePartitions]) -> str:
-    """Input partitions that do not exist, as messages name them."""
-    return "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in missing)
+    return tuple(
+        TablePartitions(table=table, grain=grain, partitions=tuple(sorted(days)))
+        for (table, grain), days in found.items()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from backfill_assets.core.next_steps import Command, NextStep, approve, cancel, 
 from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.ledger.states import OPEN_SETS
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.impact import Rebuild, lacks
+from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode, PinnedReference
@@ -71,7 +71,7 @@ from backfill_assets.report.words.plans import (
     undetermined_words,
 )
 from backfill_assets.report.words.stages import WORDS, policy_words, proof_words, stage_words, waits_anyway
-from backfill_assets.requests.left_out import how_to_include, why_left_out
+from backfill_assets.requests.left_out import how_to_include, lacks, why_left_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.next_steps import Invocation
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.impact import lacks
 from backfill_assets.planning.manifest_parts import Cause, Reason
 from backfill_assets.planning.next_steps import joined, loads, plan_stale, plans
 from backfill_assets.report.gates_since import NotMeasured, not_measured_words
@@ -22,7 +21,7 @@ from backfill_assets.report.sources import ReadBefore, read_before_notes
 from backfill_assets.report.waiting import NotKnownDocument, not_known_section
 from backfill_assets.report.words.plans import added_doubles_words, inexact_words
 from backfill_assets.report.words.states import stale_words, taken_back_words
-from backfill_assets.requests.left_out import as_recorded
+from backfill_assets.requests.left_out import as_recorded, lacks
 from backfill_assets.staleness.decide import Staleness, StaleRange
 from backfill_assets.staleness.find import stale_within
 from backfill_assets.workspace import Workspace

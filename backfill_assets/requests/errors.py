@@ -15,7 +15,7 @@ from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.errors import Named, loosened_words
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, SetState, StoppedBy, go_on_with
-from backfill_assets.planning.impact import each_once
+from backfill_assets.planning.impact import by_table
 from backfill_assets.planning.manifest import OfManifest
 from backfill_assets.planning.next_steps import fix_and_plan_again, joined, measured_again, plan_again
 from backfill_assets.planning.restatement import LeftOut
@@ -487,7 +487,7 @@ class WouldLeaveOrphans(errors.LeavesOrphans):
 
     @property
     def of_tables(self) -> str:
-        return each_once(self.left)
+        return "; ".join(map(str, by_table(self.left)))
 
 
 @sentence
@@ -556,7 +556,7 @@ class SetWouldBeOrphaned(OfSet, errors.LeavesOrphans):
 
     @property
     def of_tables(self) -> str:
-        return each_once(self.left)
+        return "; ".join(map(str, by_table(self.left)))
 
 
 @sentence

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import assert_never
 
-from backfill_assets.calendar.partitions import DayRange, Grain, compress
+from backfill_assets.calendar.partitions import DayRange, Grain, TablePartitions, compress, describe
 from backfill_assets.core.next_steps import NAME, WHY, Command, Invocation, NextStep, Option, do, step
-from backfill_assets.planning.impact import lacks
 from backfill_assets.planning.next_steps import how_to_fill, joined, plan_stale, plans
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 
@@ -25,6 +24,11 @@ _WHY: Mapping[WhyLeftOut, str] = {
     WhyLeftOut.DAYS_NOT_NAMED: "never built, and the days were not named",
     WhyLeftOut.STALE: "stale, and not asked for",
 }
+
+
+def lacks(missing: Iterable[TablePartitions]) -> str:
+    """The words for input partitions that do not exist."""
+    return "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in missing)
 
 
 def why_left_out(left: LeftOut) -> str:

@@ -47,7 +47,7 @@ from backfill_assets.gates.measure import contents, violations
 from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.sample import MOST_KEYS, failing_keys
 from backfill_assets.lake.append import append_validation
-from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE, OtherColumns
+from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.lake.staging import footer_columns
 from backfill_assets.lake.tables import problem_of
 from backfill_assets.ledger.checks import CheckedGate
@@ -183,7 +183,9 @@ def _problems(ws: Workspace, table: Table) -> Iterator[str]:
         runs = ", ".join(error.open_runs)
         if error.is_source or error.open_runs:
             anew = "if its files were always as they are declared now, they are to be read anew"
-            way = f"{anew}; {WAY_OUT_OF_SOURCE}" if error.is_source else f"cancel what was staged with them: {runs}"
+            way = (
+                f"{anew}; {error.with_other_files}" if error.is_source else f"cancel what was staged with them: {runs}"
+            )
         yield f"it cannot follow its declaration: {error.differing}; {way}."
     try:
         ws.code.require_determined(table, "" if isinstance(table, SourceTable) else table.version)

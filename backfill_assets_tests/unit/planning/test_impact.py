@@ -15,7 +15,7 @@ from backfill_assets.calendar.partitions import DayRange, Grain, TablePartitions
 from backfill_assets.calendar.windows import SinceFirstDay, Window
 from backfill_assets.core.errors import UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.impact import Rebuild, complete_partitions, each_once, impact, never_built, unbuilt
+from backfill_assets.planning.impact import Rebuild, by_table, complete_partitions, impact, never_built, unbuilt
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets_tests.support.graph_examples import (
     DAYS,
@@ -248,7 +248,10 @@ def test_partitions_that_are_named_twice_are_said_once() -> None:
     first = TablePartitions(table="silver.a", grain=Grain.DAILY, partitions=(MARCH_28, MARCH_28 + timedelta(days=2)))
     again = TablePartitions(table="silver.a", grain=Grain.DAILY, partitions=(MARCH_28, MARCH_28 + timedelta(days=1)))
     month = TablePartitions(table="gold.b", grain=Grain.MONTHLY, partitions=(date(2024, 3, 1),))
-    assert each_once([first, month, again]) == "silver.a 2024-03-28..2024-03-30, 3 days; gold.b 2024-03, 1 month"
+    assert (
+        "; ".join(map(str, by_table([first, month, again])))
+        == "silver.a 2024-03-28..2024-03-30, 3 days; gold.b 2024-03, 1 month"
+    )
 
 
 def test_of_a_table_whose_keys_move_between_partitions_all_are_rebuilt_unless_it_keeps_what_is_taken_back() -> None:
