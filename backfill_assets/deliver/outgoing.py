@@ -32,18 +32,9 @@ from backfill_assets.domain import DerivedTable, Operation, SourceTable
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, UNKNOWN_SINCE, VALID_FROM, VALID_UNTIL, UnknownKeys
 from backfill_assets.lake.checksums import checksum_of, hashes_of_row, sums_of
 from backfill_assets.lake.row_values import json_of
-from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords
+from backfill_assets.landing.conformed import HAPPENED, IMPORT_ID, ConformedRecords, version_columns
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.landing.key_versions import (
-    DECIDES,
-    HAPPENED,
-    NEXT,
-    UNKNOWN,
-    KeyState,
-    key_state,
-    resolve_versions,
-    version_columns,
-)
+from backfill_assets.landing.key_versions import DECIDES, NEXT, UNKNOWN, KeyState, key_state, resolve_versions
 from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import PartitionVersion, PartKind, ReplayPart, ReplayRecord

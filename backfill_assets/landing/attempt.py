@@ -46,23 +46,24 @@ from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.sources import FILE_NAME
 from backfill_assets.files.port import Files
-from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.conformed import (
     ARRIVAL,
     IMPORT_ID,
     ConformedRecords,
+    compact,
     conformed,
     conformed_folder,
     conformed_schema,
     folders_in_use,
     owner_of,
+    remove_half_built,
 )
 from backfill_assets.landing.decoding.decode import ToRead, remove_decoded, remove_left, to_read
 from backfill_assets.landing.errors import RawFileChanged, SparkStopped
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import FILE, records
 from backfill_assets.landing.imports import OnDuplicate, reading_digest
-from backfill_assets.landing.key_versions import compact, remove_half_built
+from backfill_assets.landing.key_versions import Account, account
 from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.record_rules import Bounds
 from backfill_assets.ledger.events import SEGMENT_WRITTEN

@@ -25,7 +25,7 @@ from backfill_assets.domain.operations import (
     VALID_UNTIL,
     UnknownKeys,
 )
-from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, ConformedRecords, conformed, owner_of
+from backfill_assets.landing.conformed import ARRIVAL, HAPPENED, IMPORT_ID, ConformedRecords, conformed, owner_of
 from backfill_assets.landing.decoding.decode import ToRead, to_read
 from backfill_assets.landing.errors import RawFileChanged
 from backfill_assets.landing.file_versions import probe_versions, records_by_version
@@ -33,7 +33,6 @@ from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.key_versions import (
     DECIDES,
     EARLIEST,
-    HAPPENED,
     IS_DUPLICATE,
     IS_OVERRIDDEN,
     NEXT,

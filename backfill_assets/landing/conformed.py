@@ -1,4 +1,4 @@
-"""Conformed records: the judged records of a landed file, written once and read again.
+"""Conformed records: the judged records of landed files, written once and read again, also compacted.
 
 One Parquet folder per import, `<landing>/<source>/conformed/<import_id>/`, written in one pass over the raw file; a
 file that is read anew gets one beside it, `<import_id>.<attempt>`. It holds every record: valid ones with typed
@@ -10,8 +10,8 @@ has the path, size and sha256 of its files: exactly these are read, and only whi
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 
 import pyarrow.parquet as pq
@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.core.columns import needs_rule
 from backfill_assets.core.errors import ContractBroken, MissingInput
-from backfill_assets.core.identity import FileSet
+from backfill_assets.core.identity import DataFile, FileSet, document_digest, sha256_bytes
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Csv, Operation, SourceTable
 from backfill_assets.domain.contracts import lifted
@@ -34,13 +34,14 @@ from backfill_assets.lake.checksums import row_hash
 from backfill_assets.lake.row_values import first_characters
 from backfill_assets.lake.staging import described_files
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
-from backfill_assets.landing.record_rules import REASON, TAKEN, Bounds, counts_taken, has_key, judged
+from backfill_assets.landing.record_rules import REASON, TAKEN, Bounds, counts_taken, happened_at, has_key, judged
 from backfill_assets.ledger.imports import ImportRecord
 
 IMPORT_ID = "_import_id"
 ARRIVAL = "_arrival"
 CONTENT_HASH = "_content_hash"
 RAW_TRUNCATED = "_raw_truncated"
+HAPPENED = "_happened"
 RESTORES = "_restores"
 """Of a statement that undoes a withdrawal: the import of that."""
 
@@ -366,3 +367,258 @@ def first_rejected(records: ConformedRecords, record: ImportRecord) -> tuple[int
     first = rejected.orderBy(ROW).first()
     assert first is not None, "it was counted"
     return first[ROW], first[REASON]
+
+
+def version_columns(source: SourceTable) -> list[Column]:
+    """The columns of a conformed record that decide between the versions of a key, also of rejected ones."""
+    names = dict.fromkeys([*source.key, *source.order, source.partition.column])
+    own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES, REASON)
+    return [*(F.col(name) for name in (*names, *own)), happened_at(source).alias(HAPPENED)]
+
+
+# Compacted versions: what accounts need of earlier imports, in a few sorted files instead of a folder for each
+# import.
+#
+# A segment holds the version columns of the records of some imports, rejected ones of a known key among them, as
+# the present contract has them, sorted by key. It says which imports it stands for and by which conformed files
+# of each; for an import that was landed again since it does not count. Nothing rests on segments: what none
+# stands for is read from the conformed folders, and a segment that is removed is built again. They are read and
+# built by the process that has the turn of the source.
+#
+# The newest imports are read from their folders. When they are many they become a segment, together with the
+# segments that are not larger than what has come so far: so there are few, and a record is written again a few
+# times only.
+
+MOST_FOLDERS = 32
+"""So many of the newest imports are read from their own folders."""
+
+ROWS_OF_A_FILE = 1_000_000
+
+_STANDS_FOR = "_stands_for.json"
+
+RecordSegment = Callable[[str, str], None]
+"""Records a segment in the ledger, given its folder and the sha256 of the file that says what it stands for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A folder with the versions of some imports."""
+
+    path: str  #: The folder, relative to the landing place.
+    imports: Mapping[str, str]  #: The imports, with what names the conformed files of each.
+    files: tuple[DataFile, ...]  #: The data files, with the sha256 of their bytes.
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The files from which the versions of imports are read."""
+
+    segments: tuple[tuple[Segment, frozenset[str]], ...]  #: Segments, with the imports that are read from each.
+    folders: tuple[str, ...]  #: The imports that are read from their conformed folders, in the order of arrival.
+
+
+def choose(segments: Sequence[Segment], wanted: Mapping[str, str]) -> Choice:
+    """Reads as much as possible from large segments, and each import once.
+
+    Args:
+        wanted: The imports, with what names their conformed files now.
+    """
+    left = dict(wanted)
+    used: list[tuple[Segment, frozenset[str]]] = []
+    for segment in sorted(segments, key=lambda each: (-len(each.imports), each.path)):
+        chosen = frozenset(each for each, files in segment.imports.items() if left.get(each) == files)
+        if chosen:
+            used.append((segment, chosen))
+        for import_id in chosen:
+            del left[import_id]
+    return Choice(segments=tuple(used), folders=tuple(left))
+
+
+def to_merge(choice: Choice, rows: Mapping[str, int], can_be_compacted: frozenset[str]) -> frozenset[str]:
+    """The imports of which a segment is to be made now; none while few are read from their folders.
+
+    Args:
+        rows: How many valid records each import has.
+        can_be_compacted: The imports whose present versions follow from what is declared alone.
+    """
+    new = [import_id for import_id in choice.folders if import_id in can_be_compacted]
+    if len(new) < MOST_FOLDERS:
+        return frozenset()
+    merged = frozenset(new)
+    size = sum(rows[import_id] for import_id in new)
+    for segment, chosen in sorted(choice.segments, key=lambda each: each[0].rows):
+        if segment.rows <= size or len(chosen) < len(segment.imports):
+            merged |= chosen
+            size += segment.rows
+    return merged
+
+
+def earlier_versions(records: ConformedRecords, imports: Sequence[ImportRecord]) -> DataFrame:
+    """The version columns of all valid records of these imports, and of rejected ones of a known key. Called with the
+    turn of the source."""
+    spark, landing, source = records.spark, records.landing, records.source
+    choice = choose(_segments(landing, _segments_folder(source), records.segments), _named(imports))
+    where = {segment.path: for_spark(landing.place, segment.path) for segment, _ in choice.segments}
+    folders = set(choice.folders)
+    directly = [record for record in imports if record.import_id in folders]
+    schema = _version_schema(source)
+    parts: list[DataFrame] = []
+    if directly or not imports:
+        few = directly if len(directly) <= MOST_FOLDERS else ()
+        hashed = {
+            record.import_id
+            for record in few
+            if record.conformed
+            and any(has_present_hashes(file, landing, source) for file in record.conformed.paths[:1])
+        }
+        parts.append(records.versions(directly, hashed=hashed).select(*version_columns(source)))
+    whole = [segment for segment, chosen in choice.segments if len(chosen) == len(segment.imports)]
+    if whole:
+        parts.append(spark.read.schema(schema).parquet(*(where[segment.path] for segment in whole)))
+    for segment, chosen in choice.segments:
+        if segment not in whole:
+            found = spark.read.schema(schema).parquet(where[segment.path])
+            parts.append(found.where(F.col(IMPORT_ID).isin(sorted(chosen))))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def compact(records: ConformedRecords, imports: Sequence[ImportRecord], *, attempt: str, record: RecordSegment) -> None:
+    """Makes a segment of the newest of these imports when they are many, and removes segments that are not needed.
+
+    Called with the turn of the source. A process that stops here leaves what the next one removes or uses.
+
+    Args:
+        record: Records a segment in the ledger, before anything is read from it.
+    """
+    landing, source = records.landing, records.source
+    named = _named(imports)
+    choice = choose(_segments(landing, _segments_folder(source), records.segments), named)
+    rows = {record.import_id: record.counts.landed - record.counts.rejected for record in imports}
+    declared = frozenset(record.import_id for record in imports if _is_declared(source, record))
+    if merged := to_merge(choice, rows, declared):
+        of_them = [record for record in imports if record.import_id in merged]
+        folder, digest = _build_segment(records, of_them, {each: named[each] for each in sorted(merged)}, rows, attempt)
+        record(folder, digest)
+        records = replace(records, segments={**records.segments, folder: digest})
+        choice = choose(_segments(landing, _segments_folder(source), records.segments), named)
+    _remove_segments_but(landing, source, {segment.path for segment, _ in choice.segments})
+
+
+def remove_half_built(landing: Files, source: SourceTable) -> None:
+    """Removes what a killed process left. Called with the turn of the source."""
+    _remove_segments_but(landing, source, _complete_segments(landing, source))
+
+
+def _complete_segments(landing: Files, source: SourceTable) -> set[str]:
+    """The folders of segments that were written to their end, of this and of other contracts."""
+    held = landing.listed(_segments_below(source))
+    return {_folder_of(each.path) for each in held if _name_of(each.path) == _STANDS_FOR}
+
+
+def _remove_segments_but(landing: Files, source: SourceTable, needed: Collection[str]) -> None:
+    """Removes every segment, of this and of other contracts, but those that are needed."""
+    depth = _segments_folder(source).count("/") + 2
+    there = {"/".join(each.path.split("/")[:depth]) for each in landing.listed(_segments_below(source))}
+    for folder in there - set(needed):
+        landing.remove_folder(folder)
+
+
+def _build_segment(
+    records: ConformedRecords,
+    imports: Sequence[ImportRecord],
+    named: Mapping[str, str],
+    rows: Mapping[str, int],
+    attempt: str,
+) -> tuple[str, str]:
+    """Writes a segment, which counts once the ledger has recorded it.
+
+    Returns:
+        Its folder, and the sha256 of the file that says what it stands for.
+    """
+    landing, source = records.landing, records.source
+    folder = f"{_segments_folder(source)}/{document_digest({'imports': dict(named)})[:16]}-{attempt}"
+    many = sum(rows[import_id] for import_id in named)
+    files = 1 + many // ROWS_OF_A_FILE
+    found = earlier_versions(records, imports)
+    spread = found.repartitionByRange(files, *source.key) if files > 1 else found.coalesce(1)
+    written = for_spark(landing.place, folder)
+    spread.sortWithinPartitions(*source.key).write.mode("overwrite").parquet(written)
+    listed = [each for each in landing.listed(folder) if each.path.endswith(".parquet")]
+    segment = Segment(path=folder, imports=named, files=tuple(described_files(landing, listed)), rows=many)
+    content = json.dumps({name: value for name, value in asdict(segment).items() if name != "path"}).encode()
+    landing.put_if_absent(f"{folder}/{_STANDS_FOR}", content)
+    return folder, sha256_bytes(content)
+
+
+def _is_declared(source: SourceTable, record: ImportRecord) -> bool:
+    """True if no function of the author computes the present contract's form of its records."""
+    steps = range(source.read_as(record.contract), source.contract_version)
+    return all(source.lift_from(version).function is None for version in steps)
+
+
+def _version_schema(source: SourceTable) -> T.StructType:
+    known = conformed_schema(source)
+    names = dict.fromkeys([*source.key, *source.order, source.partition.column])
+    own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES, REASON)
+    return T.StructType([*(known[name] for name in (*names, *own)), T.StructField(HAPPENED, source.time_type)])
+
+
+def _segments_below(source: SourceTable) -> str:
+    """The folder of all segments, relative to the landing place."""
+    return f"{source.short_name}/versions"
+
+
+def _segments_folder(source: SourceTable) -> str:
+    """The folder of the segments of the present contract: other declarations give other versions of records."""
+    lifts = {str(version): source.lift_from(version) for version in range(1, source.contract_version)}
+    declared = {
+        "schemas": [source.at(version).schema.json() for version in range(1, source.contract_version + 1)],
+        "lifts": {
+            version: [sorted(lift.renamed.items()), sorted((k, repr(v)) for k, v in lift.defaults.items())]
+            for version, lift in lifts.items()
+        },
+        "key": list(source.key),
+        "order": list(source.order),
+        "event_time": source.event_time,
+        "operation": repr(source.operation),
+        "hashes": "of the present columns",
+    }
+    return f"{_segments_below(source)}/{document_digest(declared)[:16]}"
+
+
+def _segments(landing: Files, below: str, recorded: Mapping[str, str]) -> list[Segment]:
+    """The segments below a folder that the ledger recorded and whose files are what was written."""
+    found = []
+    for each in landing.listed(below):
+        folder = _folder_of(each.path)
+        if _name_of(each.path) != _STANDS_FOR or folder not in recorded:
+            continue
+        content = landing.read(each.path)
+        if sha256_bytes(content) != recorded[folder]:
+            continue
+        document = json.loads(content)
+        files = tuple(DataFile(**file) for file in document["files"])
+        if not altered(landing, files):
+            found.append(Segment(path=folder, **(document | {"files": files})))
+    return found
+
+
+def changed_segments(landing: Files, source: SourceTable, recorded: Mapping[str, str]) -> tuple[str, ...]:
+    """Recorded segments that are there and are not what was written, one sentence each. They are not used."""
+    there = _complete_segments(landing, source)
+    sound = {segment.path for segment in _segments(landing, _segments_below(source), recorded)}
+    return tuple(f"{path} are not what was written" for path in sorted(there & recorded.keys() - sound))
+
+
+def _named(imports: Sequence[ImportRecord]) -> Mapping[str, str]:
+    """The names of each import's conformed files: every attempt writes files of other names."""
+    return {each.import_id: each.conformed.digest[:16] if each.conformed else "" for each in imports}
+
+
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _name_of(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -28,8 +28,15 @@ from backfill_assets.domain.operations import UnknownKeys, is_current
 from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.attempt import Landed, Landing, landed_now, require_all, require_records
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.classify import PHASE, WITH, WITHOUT, Account, account_of, of_keys_of, with_and_without
-from backfill_assets.landing.conformed import CONTENT_HASH, IMPORT_ID, conformed, is_version, owner_of
+from backfill_assets.landing.conformed import (
+    CONTENT_HASH,
+    IMPORT_ID,
+    conformed,
+    earlier_versions,
+    is_version,
+    owner_of,
+    version_columns,
+)
 from backfill_assets.landing.days import last_day, unexplained_days
 from backfill_assets.landing.decoding.decode import reading, to_read
 from backfill_assets.landing.errors import WithdrawsTooMuch
@@ -39,15 +46,20 @@ from backfill_assets.landing.imports import OnDuplicate, imports_for_days, lande
 from backfill_assets.landing.key_versions import (
     DECIDES,
     IS_CURRENT,
+    PHASE,
     UNKNOWN,
+    WITH,
+    WITHOUT,
+    Account,
     KeyState,
     RecordOutcome,
-    earlier_versions,
+    account_of,
     fate,
     key_state,
+    of_keys_of,
     open_rejected,
     resolve_versions,
-    version_columns,
+    with_and_without,
 )
 from backfill_assets.landing.land import require_whole_files
 from backfill_assets.landing.probe import Probe

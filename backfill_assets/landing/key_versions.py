@@ -1,38 +1,43 @@
-"""Versions of a key: which one counts, and the compacted files in which accounts find those of earlier imports."""
+"""Versions of a key: which one counts, and the account of landed files, which classifies each record among everything
+that has landed, and counts what it changes.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
 from enum import StrEnum
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import DateType, IntegerType, IntegralType, StringType
 from pyspark.sql.window import WindowSpec
 
 from backfill_assets.capture.landed_files import STATEMENT
-from backfill_assets.core.identity import DataFile, document_digest, sha256_bytes
-from backfill_assets.core.places import for_spark
+from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import Operation, SourceTable
-from backfill_assets.domain.operations import OPERATION, STATEMENTS
-from backfill_assets.files.port import Files
-from backfill_assets.files.recorded import altered
-from backfill_assets.lake.staging import described_files
+from backfill_assets.domain.operations import OPERATION, STATEMENTS, Ties
+from backfill_assets.domain.source_files import SCHEMA_VERSION
+from backfill_assets.lake.row_values import texts
 from backfill_assets.landing.conformed import (
     ARRIVAL,
     CONTENT_HASH,
+    HAPPENED,
     IMPORT_ID,
     RESTORES,
     ConformedRecords,
-    conformed_schema,
-    has_present_hashes,
+    earlier_versions,
+    is_version,
+    version_columns,
 )
-from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.record_rules import REASON, happened_at
-from backfill_assets.ledger.imports import ImportRecord
+from backfill_assets.landing.errors import TiedRecords, Values
+from backfill_assets.landing.formats import IGNORED, ROW
+from backfill_assets.landing.record_rules import REASON, TAKEN, counts_taken
+from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 
 # Standing: what each version of a key is among all versions of it.
 #
@@ -54,7 +59,6 @@ from backfill_assets.ledger.imports import ImportRecord
 #
 # Column expressions over windows by key: nothing here reads or writes.
 
-HAPPENED = "_happened"
 VOID_BY = "_void_by"
 IS_LAST_VOID = "_is_last_void"
 IS_DUPLICATE = "_is_duplicate"
@@ -88,13 +92,6 @@ class KeyState(StrEnum):
     CURRENT = "current"
     DELETED = "deleted"
     WITHDRAWN = "withdrawn"
-
-
-def version_columns(source: SourceTable) -> list[Column]:
-    """The columns of a conformed record that `resolve_versions` needs, rejected ones of a known key among them."""
-    names = dict.fromkeys([*source.key, *source.order, source.partition.column])
-    own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES, REASON)
-    return [*(F.col(name) for name in (*names, *own)), happened_at(source).alias(HAPPENED)]
 
 
 def resolve_versions(
@@ -306,243 +303,424 @@ def _with_truncates(versions: DataFrame, source: SourceTable, apart: Sequence[st
     return keyed.unionByName(of_each_key)
 
 
-# Compacted versions: what accounts need of earlier imports, in a few sorted files instead of a folder for each
-# import.
-#
-# A segment holds the version columns of the records of some imports, rejected ones of a known key among them, as
-# the present contract has them, sorted by key. It says which imports it stands for and by which conformed files
-# of each; for an import that was landed again since it does not count. Nothing rests on segments: what none
-# stands for is read from the conformed folders, and a segment that is removed is built again. They are read and
-# built by the process that has the turn of the source.
-#
-# The newest imports are read from their folders. When they are many they become a segment, together with the
-# segments that are not larger than what has come so far: so there are few, and a record is written again a few
-# times only.
+# Account: `resolve_versions` decides what a version of a key is. The account compares its result with the files and
+# without them, in one pass over the versions of the keys that they have: the records of these files by outcome, the
+# records of earlier files whose outcome they change, the keys whose state they change, and the days that have to be
+# built again.
 
-MOST_FOLDERS = 32
-"""So many of the newest imports are read from their own folders."""
+PHASE, WITHOUT, WITH = "_phase", "without", "with"
+"""The phase of a version: with the landed files or without; versions of earlier files are in both."""
 
-ROWS_OF_A_FILE = 1_000_000
+_MANY = 200_000
+"""From so many earlier records on, a job that leaves out other keys is worth its cost."""
 
-_STANDS_FOR = "_stands_for.json"
+MOST_NAMES = 100
+"""At most so many schema versions, and sets of ignored columns, are recorded for one import."""
 
-RecordSegment = Callable[[str, str], None]
-"""Records a segment in the ledger, given its folder and the sha256 of the file that says what it stands for."""
+_RECORDS, _REJECTED, _TRUNCATES, _TIED = "records", "rejected", "truncates", "tied"
+_IGNORED, _VERSION, _TAKEN = "ignored", "version", "taken"
+_MOVED, _DELETED, _WITHDRAWN, _IS_RESTORED, _TOUCHED = "moved", "deleted", "withdrawn", "restored", "touched"
+_UNKNOWN, _KEYLESS = "unknown", "keyless"
+_CAUSES = {
+    _MOVED: "displaced",
+    _DELETED: "deleted",
+    _WITHDRAWN: "withdrawn",
+    _IS_RESTORED: "restored",
+    _UNKNOWN: "unknown",
+    _TOUCHED: "",
+}
+_OF_DAYS = {_RECORDS: "events", _TRUNCATES: "events", **_CAUSES}
+"""The classes that are counted for a day, by the attribute of `ImportDay`; earlier versions only touch their days."""
+
+_DAYS_OF_REJECTED = (date(1900, 1, 1), date(2199, 12, 31))
+"""The days of rejected records that are counted."""
+
+_Entry = tuple[str, str, date | None]
+"""A class, the import (empty for keys) and the day that it is counted for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A folder with the versions of some imports."""
+class FileAccount:
+    """The account of one landed file."""
 
-    path: str  #: The folder, relative to the landing place.
-    imports: Mapping[str, str]  #: The imports, with what names the conformed files of each.
-    files: tuple[DataFile, ...]  #: The data files, with the sha256 of their bytes.
-    rows: int
+    counts: ImportCounts
+    days: tuple[ImportDay, ...]
+    schema_versions: tuple[int, ...]  #: The distinct values of `schema_version`.
+    ignored_columns: tuple[str, ...]  #: Columns of its valid records that the contract does not know.
+    keyless: int = 0  #: How many of its rejected records have no key that can be read.
+    #: By column, of how many valid records the time is the first of two, without a declaration.
+    taken_as_first: Mapping[str, int] = field(default_factory=dict)
+    #: How many rejected records are of each day, where their event time can be read.
+    rejected_on: Mapping[date, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The files from which the versions of imports are read."""
+class Account:
+    """The account of files that are landed together: their records and effects."""
 
-    segments: tuple[tuple[Segment, frozenset[str]], ...]  #: Segments, with the imports that are read from each.
-    folders: tuple[str, ...]  #: The imports that are read from their conformed folders, in the order of arrival.
+    files: Mapping[str, FileAccount]  #: By import.
+    #: By earlier import, how many more of its records are accepted, duplicate and superseded now.
+    moved_elsewhere: Mapping[str, ImportCounts]
+    linked: tuple[ImportDay, ...]  #: Days whose rows follow from earlier imports that did not touch them before.
+    keys: Mapping[str, KeyCounts]  #: By import, how many more keys are current, deleted and withdrawn since it arrived.
+    conformed: Mapping[str, FileSet] = field(default_factory=dict)  #: By import, the files with its judged records.
 
 
-def choose(segments: Sequence[Segment], wanted: Mapping[str, str]) -> Choice:
-    """Reads as much as possible from large segments, and each import once.
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of the account: `n` records or keys, of an import or a name, on a day, are `what`, without or with the
+    new files (`phase`)."""
+
+    phase: str
+    what: str
+    of: str
+    day: date | None
+    n: int
+
+
+_BECOMES, _IS_NO_MORE = "becomes ", "is no more "
+
+
+def account(records: ConformedRecords, imports: Sequence[ImportRecord], others: Sequence[ImportRecord]) -> Account:
+    """Counts the conformed records of some imports against those of the other live imports of their source.
+
+    Raises:
+        AmbiguousOrder: Nothing declared decides between two versions of a key.
+    """
+    source, ids = records.source, [record.import_id for record in imports]
+    versions = _affected_versions(records, imports, others)
+    present = resolve_versions(versions, source, (*imports, *others), apart=(PHASE,))
+    states = len(imports) > 1 and not any(record.format == STATEMENT for record in imports)
+    return account_of(records.read(imports), present, ids, source, states=states)
+
+
+def account_of(
+    found: DataFrame, present: DataFrame, ids: Sequence[str], source: SourceTable, *, states: bool = False
+) -> Account:
+    """Counts conformed records.
 
     Args:
-        wanted: The imports, with what names their conformed files now.
+        found: The records.
+        present: What `resolve_versions` gives of the versions of their keys, with them and without them.
+        ids: Their imports.
+        states: As for `_lines`.
+
+    Raises:
+        AmbiguousOrder: Nothing declared decides between two versions of a key.
     """
-    left = dict(wanted)
-    used: list[tuple[Segment, frozenset[str]]] = []
-    for segment in sorted(segments, key=lambda each: (-len(each.imports), each.path)):
-        chosen = frozenset(each for each, files in segment.imports.items() if left.get(each) == files)
-        if chosen:
-            used.append((segment, chosen))
-        for import_id in chosen:
-            del left[import_id]
-    return Choice(segments=tuple(used), folders=tuple(left))
+    counted = _contents(found, source).unionByName(_lines(present, ids, source, apart=(PHASE,), states=states))
+    lines = [_Line(row["phase"], row["what"], row["of"] or "", row["day"], row["n"]) for row in counted.collect()]
+    if any(line.what == _TIED for line in lines) and source.ties == Ties.REFUSE:
+        raise _ambiguous(present, source, ids)
+    return _account(ids, lines)
 
 
-def to_merge(choice: Choice, rows: Mapping[str, int], can_be_compacted: frozenset[str]) -> frozenset[str]:
-    """The imports of which a segment is to be made now; none while few are read from their folders.
+def _affected_versions(
+    records: ConformedRecords, imports: Sequence[ImportRecord], others: Sequence[ImportRecord]
+) -> DataFrame:
+    """All versions of the keys that imports can affect, and once more those without these imports."""
+    source = records.source
+    written_now = {record.import_id for record in imports}
+    mine = records.versions(imports, hashed=written_now).select(*version_columns(source))
+    if not others:
+        return mine.withColumn(PHASE, F.lit(WITH))
+    theirs = earlier_versions(records, others)
+    truncates = source.operation is not None and source.operation.truncate is not None
+    many = sum(record.counts.landed for record in others) > _MANY
+    first, last, is_ended = _reach(mine, source) if truncates or many else (None, None, False)
+    if truncates and is_ended:
+        return _in_both_phases(mine, theirs)
+    near = None if first is None else F.col(source.key[0]).between(F.lit(first), F.lit(last))
+    return with_and_without(mine, theirs, source, near=near)
+
+
+def with_and_without(
+    mine: DataFrame, theirs: DataFrame, source: SourceTable, *, near: Column | None = None
+) -> DataFrame:
+    """The versions of landed files, and those of the same keys that others have, with these files and without them.
 
     Args:
-        rows: How many valid records each import has.
-        can_be_compacted: The imports whose present versions follow from what is declared alone.
+        near: True for every version of one of the keys; it need not be for others.
     """
-    new = [import_id for import_id in choice.folders if import_id in can_be_compacted]
-    if len(new) < MOST_FOLDERS:
-        return frozenset()
-    merged = frozenset(new)
-    size = sum(rows[import_id] for import_id in new)
-    for segment, chosen in sorted(choice.segments, key=lambda each: each[0].rows):
-        if segment.rows <= size or len(chosen) < len(segment.imports):
-            merged |= chosen
-            size += segment.rows
-    return merged
+    return _in_both_phases(mine, of_keys_of(mine, theirs, source, near=near).select(*mine.columns))
 
 
-def earlier_versions(records: ConformedRecords, imports: Sequence[ImportRecord]) -> DataFrame:
-    """The version columns of all valid records of these imports, and of rejected ones of a known key. Called with the
-    turn of the source."""
-    spark, landing, source = records.spark, records.landing, records.source
-    choice = choose(_segments(landing, _folder(source), records.segments), _named(imports))
-    where = {segment.path: for_spark(landing.place, segment.path) for segment, _ in choice.segments}
-    folders = set(choice.folders)
-    directly = [record for record in imports if record.import_id in folders]
-    schema = _schema(source)
-    parts: list[DataFrame] = []
-    if directly or not imports:
-        few = directly if len(directly) <= MOST_FOLDERS else ()
-        hashed = {
-            record.import_id
-            for record in few
-            if record.conformed
-            and any(has_present_hashes(file, landing, source) for file in record.conformed.paths[:1])
-        }
-        parts.append(records.versions(directly, hashed=hashed).select(*version_columns(source)))
-    whole = [segment for segment, chosen in choice.segments if len(chosen) == len(segment.imports)]
-    if whole:
-        parts.append(spark.read.schema(schema).parquet(*(where[segment.path] for segment in whole)))
-    for segment, chosen in choice.segments:
-        if segment not in whole:
-            found = spark.read.schema(schema).parquet(where[segment.path])
-            parts.append(found.where(F.col(IMPORT_ID).isin(sorted(chosen))))
-    return reduce(DataFrame.unionByName, parts)
-
-
-def compact(records: ConformedRecords, imports: Sequence[ImportRecord], *, attempt: str, record: RecordSegment) -> None:
-    """Makes a segment of the newest of these imports when they are many, and removes segments that are not needed.
-
-    Called with the turn of the source. A process that stops here leaves what the next one removes or uses.
-
-    Args:
-        record: Records a segment in the ledger, before anything is read from it.
-    """
-    landing, source = records.landing, records.source
-    named = _named(imports)
-    choice = choose(_segments(landing, _folder(source), records.segments), named)
-    rows = {record.import_id: record.counts.landed - record.counts.rejected for record in imports}
-    declared = frozenset(record.import_id for record in imports if _is_declared(source, record))
-    if merged := to_merge(choice, rows, declared):
-        of_them = [record for record in imports if record.import_id in merged]
-        folder, digest = _build(records, of_them, {each: named[each] for each in sorted(merged)}, rows, attempt)
-        record(folder, digest)
-        records = replace(records, segments={**records.segments, folder: digest})
-        choice = choose(_segments(landing, _folder(source), records.segments), named)
-    _remove_but(landing, source, {segment.path for segment, _ in choice.segments})
-
-
-def remove_half_built(landing: Files, source: SourceTable) -> None:
-    """Removes what a killed process left. Called with the turn of the source."""
-    held = landing.listed(_versions(source))
-    _remove_but(landing, source, {_folder_of(each.path) for each in held if _name_of(each.path) == _STANDS_FOR})
-
-
-def _remove_but(landing: Files, source: SourceTable, needed: Collection[str]) -> None:
-    """Removes every segment, of this and of other contracts, but those that are needed."""
-    depth = _folder(source).count("/") + 2
-    for folder in {"/".join(each.path.split("/")[:depth]) for each in landing.listed(_versions(source))} - set(needed):
-        landing.remove_folder(folder)
-
-
-def _build(
-    records: ConformedRecords,
-    imports: Sequence[ImportRecord],
-    named: Mapping[str, str],
-    rows: Mapping[str, int],
-    attempt: str,
-) -> tuple[str, str]:
-    """Writes a segment, which counts once the ledger has recorded it.
-
-    Returns:
-        Its folder, and the sha256 of the file that says what it stands for.
-    """
-    landing, source = records.landing, records.source
-    folder = f"{_folder(source)}/{document_digest({'imports': dict(named)})[:16]}-{attempt}"
-    many = sum(rows[import_id] for import_id in named)
-    files = 1 + many // ROWS_OF_A_FILE
-    found = earlier_versions(records, imports)
-    spread = found.repartitionByRange(files, *source.key) if files > 1 else found.coalesce(1)
-    written = for_spark(landing.place, folder)
-    spread.sortWithinPartitions(*source.key).write.mode("overwrite").parquet(written)
-    listed = [each for each in landing.listed(folder) if each.path.endswith(".parquet")]
-    segment = Segment(path=folder, imports=named, files=tuple(described_files(landing, listed)), rows=many)
-    content = json.dumps({name: value for name, value in asdict(segment).items() if name != "path"}).encode()
-    landing.put_if_absent(f"{folder}/{_STANDS_FOR}", content)
-    return folder, sha256_bytes(content)
-
-
-def _is_declared(source: SourceTable, record: ImportRecord) -> bool:
-    """True if no function of the author computes the present contract's form of its records."""
-    steps = range(source.read_as(record.contract), source.contract_version)
-    return all(source.lift_from(version).function is None for version in steps)
-
-
-def _schema(source: SourceTable) -> StructType:
-    known = conformed_schema(source)
-    names = dict.fromkeys([*source.key, *source.order, source.partition.column])
-    own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES, REASON)
-    return StructType([*(known[name] for name in (*names, *own)), StructField(HAPPENED, source.time_type)])
-
-
-def _versions(source: SourceTable) -> str:
-    """The folder of all segments, relative to the landing place."""
-    return f"{source.short_name}/versions"
-
-
-def _folder(source: SourceTable) -> str:
-    """The folder of the segments of the present contract: other declarations give other versions of records."""
-    lifts = {str(version): source.lift_from(version) for version in range(1, source.contract_version)}
-    declared = {
-        "schemas": [source.at(version).schema.json() for version in range(1, source.contract_version + 1)],
-        "lifts": {
-            version: [sorted(lift.renamed.items()), sorted((k, repr(v)) for k, v in lift.defaults.items())]
-            for version, lift in lifts.items()
-        },
-        "key": list(source.key),
-        "order": list(source.order),
-        "event_time": source.event_time,
-        "operation": repr(source.operation),
-        "hashes": "of the present columns",
-    }
-    return f"{_versions(source)}/{document_digest(declared)[:16]}"
-
-
-def _segments(landing: Files, below: str, recorded: Mapping[str, str]) -> list[Segment]:
-    """The segments below a folder that the ledger recorded and whose files are what was written."""
-    found = []
-    for each in landing.listed(below):
-        folder = _folder_of(each.path)
-        if _name_of(each.path) != _STANDS_FOR or folder not in recorded:
-            continue
-        content = landing.read(each.path)
-        if sha256_bytes(content) != recorded[folder]:
-            continue
-        document = json.loads(content)
-        files = tuple(DataFile(**file) for file in document["files"])
-        if not altered(landing, files):
-            found.append(Segment(path=folder, **(document | {"files": files})))
+def of_keys_of(some: DataFrame, versions: DataFrame, source: SourceTable, *, near: Column | None = None) -> DataFrame:
+    """The versions of the keys that some records have, and the truncates; `near` as for `with_and_without`."""
+    keys = some.select(*source.key).distinct()
+    chosen = versions if near is None else versions.where(near)
+    found = chosen.join(keys, on=list(source.key), how="left_semi").select(*versions.columns)
+    if source.operation is not None and source.operation.truncate is not None:
+        found = found.unionByName(versions.where(_is_truncate()))
     return found
 
 
-def changed_segments(landing: Files, source: SourceTable, recorded: Mapping[str, str]) -> tuple[str, ...]:
-    """Recorded segments that are there and are not what was written, one sentence each. They are not used."""
-    there = {_folder_of(each.path) for each in landing.listed(_versions(source)) if _name_of(each.path) == _STANDS_FOR}
-    sound = {segment.path for segment in _segments(landing, _versions(source), recorded)}
-    return tuple(f"{path} are not what was written" for path in sorted(there & recorded.keys() - sound))
+def _in_both_phases(mine: DataFrame, affected: DataFrame) -> DataFrame:
+    phases = F.explode(F.array(F.lit(WITHOUT), F.lit(WITH)))
+    return mine.withColumn(PHASE, F.lit(WITH)).unionByName(affected.withColumn(PHASE, phases))
 
 
-def _named(imports: Sequence[ImportRecord]) -> Mapping[str, str]:
-    """The names of each import's conformed files: every attempt writes files of other names."""
-    return {each.import_id: each.conformed.digest[:16] if each.conformed else "" for each in imports}
+def _is_truncate() -> Column:
+    return F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
 
 
-def _folder_of(path: str) -> str:
-    return path.rpartition("/")[0]
+def _reach(mine: DataFrame, source: SourceTable) -> tuple[Any, Any, bool]:
+    """The smallest and the largest value of the first key column, by which files of earlier versions are left out, and
+    whether there is a truncate."""
+    name = source.key[0]
+    is_plain = isinstance(source.schema[name].dataType, (StringType, IntegralType, DateType))
+    key = F.col(name) if is_plain else F.lit(None)
+    found = mine.agg(F.min(key), F.max(key), F.max(_is_truncate())).collect()[0]
+    return found[0], found[1], bool(found[2])
 
 
-def _name_of(path: str) -> str:
-    return path.rpartition("/")[2]
+def _line(what: Column, of: Column, day: Column, n: Column, phase: Column | None = None) -> tuple[Column, ...]:
+    return (
+        (F.lit(WITH) if phase is None else phase).alias("phase"),
+        what.cast("string").alias("what"),
+        of.cast("string").alias("of"),
+        day.cast("date").alias("day"),
+        n.cast("long").alias("n"),
+    )
+
+
+def _contents(found: DataFrame, source: SourceTable) -> DataFrame:
+    """Records of each import per event date, rejected ones and truncates, and ignored columns and schema versions."""
+    nothing, valid = F.lit(None), F.col(REASON).isNull()
+    kind = F.when(~valid, F.lit(_REJECTED)).when(_is_truncate(), F.lit(_TRUNCATES)).otherwise(F.lit(_RECORDS))
+    day = F.col(source.partition.column)
+    # Of what is damaged there can be as many days as records.
+    day = F.when(valid | day.between(*map(F.lit, _DAYS_OF_REJECTED)), day)
+    lines = (
+        found.groupBy(kind.alias("kind"), IMPORT_ID, day.alias("event_day"))
+        .count()
+        .select(*_line(F.col("kind"), F.col(IMPORT_ID), F.col("event_day"), F.col("count")))
+    )
+    keyless = found.where(~is_version(source)).groupBy(IMPORT_ID).count()
+    lines = lines.unionByName(keyless.select(*_line(F.lit(_KEYLESS), F.col(IMPORT_ID), nothing, F.col("count"))))
+    ignored = _few_of_each(found.where(valid & F.col(IGNORED).isNotNull()), IGNORED)
+    names = _few_of_each(ignored.select(IMPORT_ID, F.explode(IGNORED).alias("name")), "name")
+    lines = lines.unionByName(
+        names.select(*_line(F.concat_ws(":", F.lit(_IGNORED), "name"), F.col(IMPORT_ID), nothing, F.lit(1)))
+    )
+    if counts_taken(source):
+        taken = found.where(valid).select(IMPORT_ID, F.explode(TAKEN).alias("name")).groupBy(IMPORT_ID, "name").count()
+        named = F.concat_ws(":", F.lit(_TAKEN), "name")
+        lines = lines.unionByName(taken.select(*_line(named, F.col(IMPORT_ID), nothing, F.col("count"))))
+    if SCHEMA_VERSION in source.schema.fieldNames():
+        versions = _few_of_each(found.where(valid & F.col(SCHEMA_VERSION).isNotNull()), SCHEMA_VERSION)
+        named = F.concat_ws(":", F.lit(_VERSION), SCHEMA_VERSION)
+        lines = lines.unionByName(versions.select(*_line(named, F.col(IMPORT_ID), nothing, F.lit(1))))
+    return lines
+
+
+def _few_of_each(found: DataFrame, name: str) -> DataFrame:
+    """The first distinct values of a column, of each import."""
+    place = F.row_number().over(Window.partitionBy(IMPORT_ID).orderBy(name))
+    return found.select(IMPORT_ID, name).distinct().withColumn("_place", place).where(F.col("_place") <= MOST_NAMES)
+
+
+def _lines(
+    found: DataFrame, ids: Sequence[str], source: SourceTable, *, apart: Sequence[str] = (), states: bool = False
+) -> DataFrame:
+    """The role of every version, the key that it decides, and the import that takes it away from its day: one pass, few
+    lines.
+
+    Args:
+        found: What `resolve_versions` gives.
+        ids: The imports that are accounted for.
+        apart: As for `resolve_versions`: the phase, if there are two.
+        states: Also count by import which keys it made what they became.
+    """
+    day = F.col(source.partition.column)
+    is_mine = F.col(IMPORT_ID).isin(list(ids))
+    is_truncate = _is_truncate()
+    restores = F.when(is_mine & (F.col(OPERATION) == Operation.RESTORE), F.col(IMPORT_ID))
+    found = found.withColumn("_restored_by", F.max(restores).over(Window.partitionBy(*apart, *source.key)))
+    if states:
+        found = with_states(found, source, apart=apart)
+    ends = F.col(f"{NEXT}.operation").isin(str(Operation.DELETE), str(Operation.TRUNCATE))
+    leaves = F.col(f"{NEXT}.import_id") != F.col(IMPORT_ID)
+    earliest = F.col(f"{EARLIEST}.import_id")
+    is_ended_elsewhere = (earliest != F.col(IMPORT_ID)) & (F.col(f"{EARLIEST}.day") != day)
+
+    def entry(holds: Column, what: Column, of: Column, of_day: Column) -> Column:
+        named = F.struct(what.cast("string").alias("what"), of.cast("string").alias("of"), of_day.alias("day"))
+        return F.when(holds, named)
+
+    nothing, nowhere = F.lit(None), F.lit(None).cast("date")
+    changes = [
+        entry(
+            is_mine & state.isNotNull() & ~F.col(STATE_BEFORE).eqNullSafe(F.col(STATE_AFTER)),
+            F.concat(F.lit(prefix), state),
+            F.col(IMPORT_ID),
+            nowhere,
+        )
+        for prefix, state in ((_BECOMES, F.col(STATE_AFTER)), (_IS_NO_MORE, F.col(STATE_BEFORE)))
+        if states
+    ]
+    entries = F.array(
+        *changes,
+        entry(~is_truncate, fate(), F.col(IMPORT_ID), nowhere),
+        entry(F.col(DECIDES), key_state(), nothing, nowhere),
+        entry(
+            ~is_truncate & leaves & (ends | (F.col(f"{NEXT}.day") != day)),
+            F.when(ends, F.lit(_DELETED)).otherwise(F.lit(_MOVED)),
+            F.col(f"{NEXT}.import_id"),
+            day,
+        ),
+        entry(
+            F.lit(source.operation is not None) & ~is_truncate & is_ended_elsewhere,
+            F.lit(_TOUCHED),
+            earliest,
+            day,
+        ),
+        entry(
+            F.col(VOID_BY).isNotNull(),
+            F.when(F.col(IS_LAST_VOID), F.lit(_WITHDRAWN)).otherwise(F.lit(_TOUCHED)),
+            F.col(VOID_BY),
+            day,
+        ),
+        entry(
+            F.col("_restored_by").isNotNull() & day.isNotNull(),
+            F.when(F.col(DECIDES), F.lit(_IS_RESTORED)).otherwise(F.lit(_TOUCHED)),
+            F.col("_restored_by"),
+            day,
+        ),
+        entry(F.col(IS_TIED) & is_mine, F.lit(_TIED), F.col(IMPORT_ID), nowhere),
+        entry(F.col(UNKNOWN).isNotNull(), F.lit(_UNKNOWN), F.col(f"{UNKNOWN}.{IMPORT_ID}"), day),
+    )
+    phase = F.col(PHASE) if apart else F.lit(WITH)
+    line = _line(F.col("entry.what"), F.col("entry.of"), F.col("entry.day"), F.col("count"), F.col("of_phase"))
+    return (
+        found.select(phase.alias("of_phase"), F.explode(F.array_compact(entries)).alias("entry"))
+        .groupBy("of_phase", "entry")
+        .count()
+        .select(*line)
+    )
+
+
+def _account(ids: Sequence[str], lines: Iterable[_Line]) -> Account:
+    phases: dict[str, Counter[_Entry]] = {WITH: Counter(), WITHOUT: Counter()}
+    for line in lines:
+        phases[line.phase][line.what, line.of, line.day] += line.n
+    now, before = phases[WITH], phases[WITHOUT]
+    change = Counter(now)
+    change.subtract(before)
+    elsewhere = sorted({of for what, of, _ in change if what in set(RecordOutcome)} - set(ids))
+    moved = {of: {str(kind): change[kind, of, None] for kind in RecordOutcome} for of in elsewhere}
+    return Account(
+        files={import_id: _of_file(import_id, now) for import_id in ids},
+        moved_elsewhere={of: ImportCounts(**counts) for of, counts in moved.items() if any(counts.values())},
+        linked=_days({entry: n for entry, n in change.items() if n and entry[0] in _CAUSES and entry[1] not in ids}),
+        keys=_keys(ids, change),
+    )
+
+
+def _keys(ids: Sequence[str], change: Mapping[_Entry, int]) -> Mapping[str, KeyCounts]:
+    """The key counts that the imports changed together: each one's part where that was counted, and the rest in the
+    last one."""
+    found = {
+        import_id: KeyCounts(
+            **{
+                str(state): change.get((f"{_BECOMES}{state}", import_id, None), 0)
+                - change.get((f"{_IS_NO_MORE}{state}", import_id, None), 0)
+                for state in KeyState
+            }
+        )
+        for import_id in ids[:-1]
+    }
+    together = KeyCounts(**{str(state): change.get((str(state), "", None), 0) for state in KeyState})
+    return {**found, ids[-1]: together - sum(found.values(), KeyCounts())}
+
+
+def _of_file(import_id: str, now: Mapping[_Entry, int]) -> FileAccount:
+    mine = {entry: n for entry, n in now.items() if entry[1] == import_id}
+    rejected = {day: n for (what, _, day), n in mine.items() if what == _REJECTED and day is not None}
+    fates = Counter({what: n for (what, _, _), n in mine.items() if what in set(RecordOutcome)})
+    held: Counter[str] = Counter()
+    for (what, _, _), n in mine.items():
+        held[what] += n
+    return FileAccount(
+        counts=ImportCounts(
+            landed=held[_RECORDS] + held[_TRUNCATES] + held[_REJECTED],
+            accepted=fates[RecordOutcome.ACCEPTED],
+            duplicate=fates[RecordOutcome.DUPLICATE],
+            superseded=fates[RecordOutcome.SUPERSEDED] + held[_TRUNCATES],
+            rejected=held[_REJECTED],
+        ),
+        days=_days({entry: n for entry, n in mine.items() if entry[0] in _OF_DAYS}),
+        schema_versions=tuple(sorted(map(int, _names(mine, _VERSION)))),
+        ignored_columns=tuple(sorted(_names(mine, _IGNORED))),
+        keyless=held[_KEYLESS],
+        taken_as_first={name: held[f"{_TAKEN}:{name}"] for name in _names(mine, _TAKEN)},
+        rejected_on=dict(sorted(rejected.items())),
+    )
+
+
+def _names(entries: Iterable[_Entry], kind: str) -> list[str]:
+    return [what.partition(":")[2] for what, _, _ in entries if what.partition(":")[0] == kind]
+
+
+def _days(entries: Mapping[_Entry, int]) -> tuple[ImportDay, ...]:
+    """The days that imports touch, from the entries that have a day."""
+    found: dict[tuple[str, date], Counter[str]] = {}
+    for (what, of, day), n in entries.items():
+        if day is not None:
+            counts = found.setdefault((of, day), Counter())
+            if _OF_DAYS[what]:
+                counts[_OF_DAYS[what]] += n
+    return tuple(
+        ImportDay(import_id=of, event_date=day, **{"events": 0, **counts})
+        for (of, day), counts in sorted(found.items())
+    )
+
+
+def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> TiedRecords:
+    named = [*source.key, *source.order]
+    tied = found.where(F.col(IS_TIED) & F.col(IMPORT_ID).isin(list(ids)))
+    first = tied.select(*(F.col(name).cast("string") for name in named), IMPORT_ID, ROW).orderBy(IMPORT_ID, ROW).first()
+    assert first is not None
+    key, order = (Values(texts(first, names)) for names in (source.key, source.order))
+    return TiedRecords(source=source.name, key=key, order=order, row=first[ROW])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recount:
+    """A new count of the records of imports."""
+
+    counts: Mapping[str, ImportCounts]
+    keys: KeyCounts  #: What the keys of the source are.
+    #: How many keys are not known since a rejected record of an import, by that and the day of the key.
+    unknown: Mapping[tuple[str, date], int]
+
+
+def recount(records: ConformedRecords, imports: Sequence[ImportRecord]) -> Recount:
+    """Counts these imports and the keys all over again: for when an import in their midst has changed.
+
+    Args:
+        imports: Every import that counts. What they landed and rejected stays as it is.
+    """
+    source = records.source
+    versions = records.versions(imports).select(*version_columns(source))
+    lines = _lines(resolve_versions(versions, source, imports), [], source).collect()
+    found = {(row["of"], row["what"]): row["n"] for row in lines if row["day"] is None}
+    counts = {
+        record.import_id: {str(kind): found.get((record.import_id, kind), 0) for kind in RecordOutcome}
+        for record in imports
+    }
+    recounted = {
+        record.import_id: replace(record.counts, **_counting_truncates(record.counts, counts[record.import_id]))
+        for record in imports
+    }
+    return Recount(
+        counts=recounted,
+        keys=KeyCounts(**{str(state): found.get((None, state), 0) for state in KeyState}),
+        unknown={(row["of"], row["day"]): row["n"] for row in lines if row["what"] == _UNKNOWN},
+    )
+
+
+def _counting_truncates(counts: ImportCounts, fates: Mapping[str, int]) -> Mapping[str, int]:
+    """Truncates are versions of no key: they are superseded, and what the records of keys leave of the valid ones."""
+    truncates = counts.landed - counts.rejected - sum(fates.values())
+    return {**fates, str(RecordOutcome.SUPERSEDED): fates[str(RecordOutcome.SUPERSEDED)] + truncates}

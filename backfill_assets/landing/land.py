@@ -26,12 +26,12 @@ from backfill_assets.landing.attempt import (
     require_records,
     said_of,
 )
-from backfill_assets.landing.classify import Account, FileAccount, recount
 from backfill_assets.landing.conformed import first_rejected
 from backfill_assets.landing.decoding.decode import remove_decoded
 from backfill_assets.landing.errors import NoneAccepted, NotReadAnew, RawFileChanged
 from backfill_assets.landing.file_versions import Archived
 from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.landing.key_versions import Account, FileAccount, recount
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction

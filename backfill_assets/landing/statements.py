@@ -24,19 +24,19 @@ from backfill_assets.core.identity import canonical_json
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.landing.attempt import Landed, Landing, landed_now
-from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, RESTORES, conformed_schema
+from backfill_assets.landing.conformed import (
+    ARRIVAL,
+    CONTENT_HASH,
+    IMPORT_ID,
+    RESTORES,
+    conformed_schema,
+    earlier_versions,
+)
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.errors import NotCurrent, Values
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.landing.key_versions import (
-    DECIDES,
-    KeyState,
-    earlier_versions,
-    key_state,
-    open_rejected,
-    resolve_versions,
-)
+from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, open_rejected, resolve_versions
 from backfill_assets.landing.reading import FIRST, SECOND, Reading
 from backfill_assets.landing.times import is_shown_twice
 from backfill_assets.landing.values import typed

@@ -32,9 +32,8 @@ from backfill_assets.lake.log_evidence import (
 )
 from backfill_assets.lake.swap import Exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
-from backfill_assets.landing.conformed import RAW_TRUNCATED, changes_of
+from backfill_assets.landing.conformed import RAW_TRUNCATED, changed_segments, changes_of
 from backfill_assets.landing.formats import RAW, ROW
-from backfill_assets.landing.key_versions import changed_segments
 from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.findings import GateResult

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
-from backfill_assets.landing import key_versions
+from backfill_assets.landing import conformed
 from backfill_assets_tests.support.lakes import folder_at
 from backfill_assets_tests.support.landing_examples import LandingRoom, event, json_lines, landing_room
 
@@ -19,7 +19,7 @@ from backfill_assets_tests.support.landing_examples import LandingRoom, event, j
 def test_a_process_that_dies_while_it_compacts_and_files_that_are_damaged_or_gone_change_no_account(
     spark: SparkSession, settings: Settings, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_versions, "MOST_FOLDERS", 2)
+    monkeypatch.setattr(conformed, "MOST_FOLDERS", 2)
     with landing_room(spark, settings, clock) as room:
         for number in range(3):
             land(room, number)

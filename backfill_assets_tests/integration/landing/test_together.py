@@ -20,7 +20,7 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError, UnreadableFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing import attempt, key_versions
+from backfill_assets.landing import attempt, conformed
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import COUNTING, ImportState
@@ -142,7 +142,7 @@ def test_files_of_one_call_are_what_they_are_one_after_the_other(
             for call in calls:
                 room.land_paths([paths[n] for n in call])
             # What one reads from the folder of each import, the other reads from compacted versions.
-            monkeypatch.setattr(key_versions, "MOST_FOLDERS", 32 if alone else 2)
+            monkeypatch.setattr(conformed, "MOST_FOLDERS", 32 if alone else 2)
             room.land_paths([paths[1], paths[3]], on_duplicate=OnDuplicate.CORRECT)
             room.land_paths([paths[order[2]]], on_duplicate=OnDuplicate.REPROCESS)
             room.land_paths([written(room, "last", last, "jsonl")])

@@ -25,7 +25,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.next_steps import Command, Invocation
 from backfill_assets.domain import expression
 from backfill_assets.lake.append import validation_table
-from backfill_assets.landing import key_versions
+from backfill_assets.landing import conformed
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest_parts import RunPurpose
@@ -82,7 +82,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> P
     for table in MODES.values():
         book.published(table, DAYS[::2] if table == BY_TWO else DAYS)
     with pytest.MonkeyPatch.context() as compacting:
-        compacting.setattr(key_versions, "MOST_FOLDERS", 1)
+        compacting.setattr(conformed, "MOST_FOLDERS", 1)
         book.land("later", [entry(DAYS[2], f"{name}{DAYS[2].day}", 25, version=2) for name in "abc"])
     for table in (ACCOUNTS, BALANCES):
         book.published(table, DAYS)

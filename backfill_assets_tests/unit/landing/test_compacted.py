@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from backfill_assets.landing import key_versions
-from backfill_assets.landing.key_versions import Choice, Segment, choose, to_merge
+from backfill_assets.landing import conformed
+from backfill_assets.landing.conformed import Choice, Segment, choose, to_merge
 
 
 def segment(name: str, *imports: int, files: str = "a", rows: int = 10) -> Segment:
@@ -35,7 +35,7 @@ def test_an_import_that_was_landed_again_or_taken_back_is_not_read_from_a_segmen
 
 
 def test_nothing_is_compacted_while_few_imports_are_new() -> None:
-    many = key_versions.MOST_FOLDERS
+    many = conformed.MOST_FOLDERS
     few = Choice(segments=(), folders=tuple(wanted(*range(many - 1))))
     rows = {f"imp-{n}": 1 for n in range(many + 1)}
     assert not to_merge(few, rows, frozenset(rows))
@@ -52,7 +52,7 @@ def test_segments_stay_few_and_a_record_is_written_again_a_few_times(
     segments: list[Segment] = []
     rows: dict[str, int] = {}
     written = 0
-    monkeypatch.setattr(key_versions, "MOST_FOLDERS", 4)
+    monkeypatch.setattr(conformed, "MOST_FOLDERS", 4)
     for number in range(400):
         rows[f"imp-{number}"] = chance.choice([0, 1, 150, 150, 150, 10_000])
         choice = choose(segments, dict.fromkeys(rows, "a"))
