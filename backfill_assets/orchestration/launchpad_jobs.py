@@ -132,7 +132,7 @@ class _Launch:
         self.says(markdown_page(page_of(planning.described(self.ws, planned))))
         if not isinstance(planned, NothingToRebuild):
             named = planned.manifest.run_id if isinstance(planned, Plan) else planned.manifest.set_id
-            by = self.text("requester")
+            by = self.person("requester")
             self.about(named, by)
             self.stages(named, by)
 
@@ -315,7 +315,7 @@ def _over_days(launch: _Launch) -> Mapping[str, Any]:
             DayRange.inclusive(each["first_day"], each["last_day"]) for each in (typed, *typed.get("more_days", ()))
         ),
         "reason": launch.text("reason"),
-        "by": launch.text("requester"),
+        "by": launch.person("requester"),
         "mode": typed.get("mode", Mode.BACKFILL),
         "references": asked_references(typed.get("references"), typed.get("reference", [])),
     }
@@ -407,14 +407,14 @@ def _one_of(tables: Sequence[DerivedTable]) -> Enum:
 
 
 def _plan_expiry(launch: _Launch) -> None:
-    reason, by = launch.text("reason"), launch.text("requester")
+    reason, by = launch.text("reason"), launch.person("requester")
     launch.plans(planning.plan_expiry(launch.ws, launch.typed["table"], reason=reason, by=by))
 
 
 def _plan_stale(launch: _Launch) -> None:
     request = SetRequest(
         reason=launch.text("reason"),
-        by=launch.text("requester"),
+        by=launch.person("requester"),
         stale=True,
         table=launch.typed.get("table"),
         changed_code=launch.typed.get("changed_code", False),

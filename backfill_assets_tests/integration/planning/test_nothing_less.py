@@ -131,7 +131,7 @@ def test_the_list_of_what_is_stale_says_what_waits_and_advises_what_can_be_plann
 
 
 def test_a_part_of_one_table_is_planned_where_that_is_asked_for(shop: Shop) -> None:
-    words = (RECENT, "--from", "2026-01-07", "--to", "2026-01-12")
+    words = ("table", RECENT, "--from", "2026-01-07", "--to", "2026-01-12")
     assert "needs input days that have never been built" in refused(shop, *words)
     document = planned(*words, "--partial")
     assert document["output"] == {"ranges": ["2026-01-07..2026-01-09"], "count": 3}
