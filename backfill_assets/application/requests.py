@@ -19,7 +19,7 @@ from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.captures import CaptureRecord
-from backfill_assets.ledger.errors import UnfitState
+from backfill_assets.ledger.errors import PartOfSet, UnfitState
 from backfill_assets.ledger.records import Action, PublicationRecord, ReplayRecord, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, RequestKind, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -217,6 +217,9 @@ class Restatement(Request["RunSummary | SetDocument"]):
         first = self.runs[0]
         with self.ws.ledger.read() as tx:
             is_phase = first.request_id != self.name and tx.sets.get(first.request_id).manifest.phases is not None
+        if first.request_id != self.name and not is_phase:
+            why = f"belongs to set {first.request_id}; its runs are published together"
+            raise PartOfSet(run_id=self.name, set_id=first.request_id, act="publish", why=why)
         whole = Restatement(self.ws, first.request_id) if is_phase else self
         changed = tuple(
             found
