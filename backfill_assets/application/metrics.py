@@ -12,7 +12,7 @@ from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import NOT_STAGED, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.stages import chunks_of
+from backfill_assets.planning.manifest import chunks_of
 from backfill_assets.planning.state import estimate
 from backfill_assets.report.event_counts import Durations, EventCounts
 from backfill_assets.report.sources import captured_sources

@@ -22,7 +22,7 @@ from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import IncompleteWindows, NoPhases, NoPilot
-from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
+from backfill_assets.planning.impact import LeftOut, Rebuild, WhyLeftOut, complete_partitions, lacking
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.kinds.pilot import Pilot
@@ -39,7 +39,7 @@ from backfill_assets.planning.request import (
     whole_table,
 )
 from backfill_assets.planning.request import plan_expiry as expiry_of
-from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, SetManifest, cut, set_id_for
 from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf

@@ -16,7 +16,7 @@ from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact, never_built
 from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.planning.next_steps import joined, loads, plan_stale
-from backfill_assets.planning.restatement import SourceDay
+from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.report.landed import LandReport
 from backfill_assets.report.proposals import ProposeReport, propose_report
 from backfill_assets.report.releases import brought_along

@@ -188,9 +188,9 @@ class Restatement(Request["RunSummary | SetDocument"]):
             IllegalTransition: It is cancelled.
         """
         if not is_set(self.name):
+            compute(self.ws, self.name, acting)
             from backfill_assets.report.report import run_report
 
-            compute(self.ws, self.name, acting)
             return run_report(self.ws, self.name)
         with self.ws.ledger.read() as tx:
             state = tx.sets.get(self.name).state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
+from typing import TYPE_CHECKING
 
 from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.candidates.errors import MergedWithEarlier, StagedAgain
@@ -15,7 +16,10 @@ from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, RunPurpose
 from backfill_assets.planning.next_steps import plan_again
-from backfill_assets.planning.stages import Reads
+
+if TYPE_CHECKING:
+    # A status asks whether what was staged is still present, and reads no window.
+    from backfill_assets.planning.stages import Reads
 
 PinnedFiles = Mapping[str, Mapping[date, FileSet]]
 """The files of pinned input partitions, by argument of the transform and partition."""

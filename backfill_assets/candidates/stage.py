@@ -58,8 +58,8 @@ from backfill_assets.ledger.provenance import DerivedProvenance, Provenance, Sou
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import ChunkState, RunState, may_follow
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.stages import Chunk, Compute, chunks_of
+from backfill_assets.planning.manifest import Chunk, Manifest, chunks_of
+from backfill_assets.planning.stages import Compute
 from backfill_assets.transforms.apply import constant_columns
 from backfill_assets.transforms.schemas import (
     business_schema,

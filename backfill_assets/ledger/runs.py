@@ -38,9 +38,8 @@ from backfill_assets.ledger.schema import (
     runs,
 )
 from backfill_assets.ledger.states import ChunkState, RunState, may_follow
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, chunks_of
 from backfill_assets.planning.manifest_parts import CauseKind, Mode, PinnedReference, RunPurpose
-from backfill_assets.planning.stages import chunks_of
 
 
 class RunFilter(TypedDict, total=False):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
+from enum import StrEnum
 from functools import partial
 
 from backfill_assets.calendar.partitions import DayRange, Days, Grain, TablePartitions, days_of, describe, partition_of
@@ -332,3 +333,38 @@ def follow_ups(wanted: Iterable[RequestedPartitions], graph: Graph) -> Iterator[
                 grain=asking[0].grain,
                 partitions=partitions,
             )
+
+
+class WhyLeftOut(StrEnum):
+    """Why a plan does not build partitions."""
+
+    NO_VERSION = "NO_VERSION"
+    CODE_CHANGED = "CODE_CHANGED"
+    CHOSEN_REFERENCES = "CHOSEN_REFERENCES"
+    DIFFERENCE_ACCEPTED = "DIFFERENCE_ACCEPTED"
+    BLOCKED = "BLOCKED"
+    INPUT_EXPIRED = "INPUT_EXPIRED"
+    ONLY_ADDS = "ONLY_ADDS"
+    INCOMPLETE = "INCOMPLETE"
+    DEPENDS = "DEPENDS"
+    DAYS_NOT_NAMED = "DAYS_NOT_NAMED"
+    STALE = "STALE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut(TablePartitions):
+    """Partitions of a table that a plan does not build."""
+
+    why: WhyLeftOut  #: Why they are left out.
+    #: With INCOMPLETE and INPUT_EXPIRED: the input partitions that they read and that do not exist, by input.
+    missing: tuple[TablePartitions, ...] = ()
+    #: True if the request asked for them; otherwise they are stale, or were never built, besides.
+    is_asked: bool = True
+    of_code: bool = False  #: With STALE: whether only the code changed for some of them, under the same version.
+    #: With `missing`: by source, the landed files with rejected records that are, or may be, of these days.
+    rejecting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def asked_of(left_out: Iterable[LeftOut]) -> int:
+    """The number of left out partitions that were asked for."""
+    return sum(len(each.partitions) for each in left_out if each.is_asked)

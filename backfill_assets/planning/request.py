@@ -41,7 +41,7 @@ from backfill_assets.planning.impact import complete_partitions, dependents_of, 
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.expire import Expire, RetentionRule
 from backfill_assets.planning.kinds.pilot import Pilot
-from backfill_assets.planning.manifest import MERGED_WITH, DeclaredTerms, Manifest, configuration_of, node_of
+from backfill_assets.planning.manifest import MERGED_WITH, DeclaredTerms, Manifest, chunks_of, configuration_of, node_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     NEVER_PUBLISHED,
@@ -63,7 +63,6 @@ from backfill_assets.planning.stages import (
     SnapshotHistory,
     StartingPoint,
     begins_with,
-    chunks_of,
     end_of,
     plan_proof,
     settled_in,
@@ -752,13 +751,6 @@ def plan_expiry(
             rows=dict.fromkeys(partitions, 0), size_bytes=0, seconds=None, based_on=EstimateBasis.ACCEPTED_ROWS
         ),
     )
-
-
-def stays(manifest: Manifest) -> Partitions:
-    """The accepted snapshots that an expiry leaves as they are."""
-    pins = manifest.base.partitions if manifest.base else ()
-    gone = frozenset(manifest.partitions)
-    return Partitions.of(manifest.grain, (pin.partition for pin in pins if pin.partition not in gone))
 
 
 def no_longer_expires(

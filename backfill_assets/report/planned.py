@@ -13,12 +13,12 @@ from backfill_assets.core.next_steps import Command, NextStep, approve, cancel, 
 from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.ledger.states import OPEN_SETS
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.impact import Rebuild
+from backfill_assets.planning.impact import LeftOut, Rebuild
 from backfill_assets.planning.kinds.change import Scope
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, stays
 from backfill_assets.planning.manifest_parts import Limits, Mode, PinnedReference
-from backfill_assets.planning.request import Plan, PlannedInput, stays
-from backfill_assets.planning.restatement import LeftOut, PlannedSet
+from backfill_assets.planning.request import Plan, PlannedInput
+from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.planning.sets import is_set
 from backfill_assets.planning.stages import Agree, Prove, Stage
 from backfill_assets.planning.state import Estimate

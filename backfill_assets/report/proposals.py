@@ -15,7 +15,7 @@ from backfill_assets.core.wording import visible
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.next_steps import joined, loads
-from backfill_assets.planning.restatement import SourceDay
+from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.follow import open_proposal_words
 from backfill_assets.report.page import Items, Page, Value, page, words

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from backfill_assets.core.identity import document_digest
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.restatement import Area, SourceDay
+from backfill_assets.planning.proposals import Area, SourceDay
 
 
 def days_of_proposal(record: SetRecord | None) -> frozenset[SourceDay]:

@@ -15,10 +15,9 @@ from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.errors import Named, loosened_words
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, SetState, StoppedBy, go_on_with
-from backfill_assets.planning.impact import by_table
+from backfill_assets.planning.impact import LeftOut, by_table
 from backfill_assets.planning.manifest import OfManifest
 from backfill_assets.planning.next_steps import fix_and_plan_again, joined, measured_again, plan_again
-from backfill_assets.planning.restatement import LeftOut
 from backfill_assets.requests.left_out import how_to_include, why_left_out
 
 Groups = tuple[tuple[str, ...], ...]

@@ -8,8 +8,8 @@ from typing import assert_never
 
 from backfill_assets.calendar.partitions import DayRange, Grain, TablePartitions, compress, describe
 from backfill_assets.core.next_steps import NAME, WHY, Command, Invocation, NextStep, Option, do, step
+from backfill_assets.planning.impact import LeftOut, WhyLeftOut
 from backfill_assets.planning.next_steps import how_to_fill, joined, plan_stale, plans
-from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 
 _WHY: Mapping[WhyLeftOut, str] = {
     WhyLeftOut.NO_VERSION: "named as changed, and has no accepted version",

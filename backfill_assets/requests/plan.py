@@ -17,8 +17,9 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.landing.days import rejecting
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
-from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact, never_built
+from backfill_assets.planning.impact import KEEP_NOTHING, LeftOut, Rebuild, WhyLeftOut, impact, never_built
 from backfill_assets.planning.manifest_parts import AskedKeys
+from backfill_assets.planning.proposals import Area
 from backfill_assets.planning.request import (
     Plan,
     PlanRequest,
@@ -29,7 +30,7 @@ from backfill_assets.planning.request import (
     require_inputs,
     require_used,
 )
-from backfill_assets.planning.restatement import Area, LeftOut, NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.planning.safeguards import every
 from backfill_assets.planning.sets import ProposedBecause, SetManifest, SetMember, set_id_for
 from backfill_assets.planning.stages import stages_of

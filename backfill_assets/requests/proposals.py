@@ -17,7 +17,7 @@ from backfill_assets.ledger.sets import is_replaceable
 from backfill_assets.ledger.states import COUNTING, OPEN_SETS, UNBLOCKED, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.planning.restatement import (
+from backfill_assets.planning.proposals import (
     Area,
     Closure,
     Decision,

@@ -17,7 +17,8 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.core.wording import visible
 from backfill_assets.lake.row_values import rows_by_import
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
-from backfill_assets.planning.restatement import PlannedSet, SetRequest, SourceDay
+from backfill_assets.planning.proposals import SourceDay
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import ProposedBecause
 from backfill_assets.requests.drafts import basis_of
 from backfill_assets.requests.plan import Proposal, TermsOf, plan_set

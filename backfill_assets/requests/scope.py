@@ -16,7 +16,10 @@ from backfill_assets.calendar.partitions import Days, Partitions, TablePartition
 from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import (
+    LeftOut,
     Rebuild,
+    WhyLeftOut,
+    asked_of,
     complete,
     is_within,
     lacking,
@@ -27,7 +30,7 @@ from backfill_assets.planning.impact import (
 )
 from backfill_assets.planning.manifest_parts import Cause, only_of_code
 from backfill_assets.planning.next_steps import joined, loads
-from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
+from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.requests.errors import OnlyPart
 from backfill_assets.staleness.decide import Staleness, StaleRange
 

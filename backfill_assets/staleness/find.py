@@ -44,8 +44,8 @@ from backfill_assets.planning.manifest_parts import (
     Reason,
     together,
 )
+from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.request import Plan
-from backfill_assets.planning.restatement import SourceDay
 from backfill_assets.planning.stages import NO_PAST, SnapshotHistory, begins_with
 from backfill_assets.planning.state import ComputedFrom
 from backfill_assets.staleness.decide import (

@@ -18,7 +18,7 @@ from backfill_assets.ledger.imports import ImportDay, ImportRecord, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.restatement import SourceDay
+from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.sets import ChangedByFile
 from backfill_assets.planning.state import ComputedFrom
 

@@ -52,8 +52,8 @@ from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.manifest import Manifest, node_of
-from backfill_assets.planning.stages import Chunk, chunks_of, reads_of, windows_touch
+from backfill_assets.planning.manifest import Chunk, Manifest, chunks_of, node_of
+from backfill_assets.planning.stages import reads_of, windows_touch
 from backfill_assets.transforms.apply import broken_in_worker
 from backfill_assets.transforms.code import archived, text_of_module
 from backfill_assets.transforms.schemas import business_schema, contract_version

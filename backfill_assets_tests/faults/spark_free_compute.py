@@ -30,8 +30,8 @@ from backfill_assets.gates.measured import Measured
 from backfill_assets.lake.checksums import checksum_text
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
-from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.stages import Chunk, Reads
+from backfill_assets.planning.manifest import Chunk, Manifest
+from backfill_assets.planning.stages import Reads
 from backfill_assets.requests import propose
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.lakes import folder_of

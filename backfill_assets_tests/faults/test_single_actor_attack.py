@@ -17,7 +17,7 @@ from backfill_assets.application.requests import Restatement
 from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.versions import VersionReads
-from backfill_assets.planning.restatement import SourceDay
+from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.safeguards import Agreed
 from backfill_assets.requests import proposals, publish, rollout
 from backfill_assets.staleness import find

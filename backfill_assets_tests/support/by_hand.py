@@ -15,9 +15,8 @@ from typing import Any
 from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, chunks_of
 from backfill_assets.planning.sets import Phases, SetManifest, SetMember
-from backfill_assets.planning.stages import chunks_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.hand_made import (

@@ -209,14 +209,17 @@ def read_by_a_gate(run_id: str) -> GateReads:
     return GateReads(run_id=run_id, gate="unique", inputs=(cases,))
 
 
-def make_publishable(ledger: Ledger, run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS) -> None:
-    """Plans, stages, gates and approves a run."""
+def make_publishable(
+    ledger: Ledger, run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS, request_id: str | None = None
+) -> None:
+    """Plans, stages and gates a run, and approves one that is alone."""
     chosen = tuple(days)
-    plan(ledger, run_id, table=table, days=chosen)
+    plan(ledger, run_id, table=table, days=chosen, request_id=request_id)
     stage(ledger, run_id, chosen)
     gate(ledger, run_id, chosen)
-    with ledger.write() as writer:
-        writer.requests.approve(run_id, by="Bob")
+    if request_id is None:
+        with ledger.write() as writer:
+            writer.requests.approve(run_id, by="Bob")
 
 
 def publication_of(

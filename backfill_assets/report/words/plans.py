@@ -17,7 +17,7 @@ from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.kinds.replace import Replace, VersionOf
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, stays
 from backfill_assets.planning.manifest_parts import (
     CauseKind,
     InexactSum,
@@ -26,7 +26,6 @@ from backfill_assets.planning.manifest_parts import (
     semantics_of,
     together,
 )
-from backfill_assets.planning.request import stays
 from backfill_assets.planning.safeguards import UNDETERMINED, Safeguard
 from backfill_assets.planning.sets import Phases
 from backfill_assets.planning.state import Estimate, EstimateBasis

@@ -51,7 +51,8 @@ ROOMS = {
     "candidates.stage",
     "landing.land",
     "orchestration",
-    "restatements",
+    "requests.plan",
+    "requests.rollout",
     "transforms.apply",
     "upkeep",
 }
@@ -124,7 +125,7 @@ def test_the_list_of_commands_needs_neither_the_domain_nor_the_ledger(tmp_path: 
 def test_what_the_ledger_knows_is_shown_without_what_moves_rows(home: Path, asked: list[str]) -> None:
     shown = answer(home, *asked)
     assert RUN in shown.out
-    assert shown.imported(LOOKS | ROOMS - {"restatements"}) == set()
+    assert shown.imported(LOOKS | ROOMS - {"requests.rollout"}) == set()
     assert not shown.has_session
     assert shown.ends_at_once
 
@@ -141,7 +142,7 @@ def test_a_run_comes_to_its_rows_without_what_it_needs_after_them(home: Path) ->
 
 @pytest.mark.long
 def test_a_status_without_anything_to_follow_knows_nothing_of_follow_ups_and_other_pages(home: Path) -> None:
-    plans = {"planning.request", "planning.stages", "publication.follow", "staleness.decide", "report.report"}
+    plans = {"planning.request", "planning.stages", "requests.follow", "staleness.decide", "report.report"}
     answer(home, "follow")
     assert answer(home, "status").imported(plans) == set()
 

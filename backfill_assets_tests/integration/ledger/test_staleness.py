@@ -14,6 +14,7 @@ from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableInput
+from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, PinnedReference
 from backfill_assets.planning.state import UNKNOWN_DIGEST, AcceptedPartition, ComputedFromInput
 from backfill_assets_tests.support.ledger_examples import (
@@ -173,7 +174,7 @@ def test_a_basis_tells_what_its_manifest_agreed(ledger: Ledger) -> None:
         configuration=WINDOWS,
         inputs=(pinned("d" * 64),),
         references=(reference,),
-        imports=("imp-1",),
+        change=Load(imports=("imp-1",)),
     )
     publish(ledger, "gold-1", table=GOLD, days=DAYS[:1])
     with ledger.read() as reader:

@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import IllegalTransition, Refused, TargetChanged
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.impact import WhyLeftOut
 from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest_parts import Cause, Mode
-from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.requests.errors import OnlyAdds, OnlyPart

@@ -170,7 +170,7 @@ def test_a_cancellation_needs_a_person_and_a_reason(ledger: Ledger) -> None:
 
 def a_set(ledger: Ledger) -> None:
     for run_id, table in (("bf-1", "silver.example"), ("bf-2", "silver.other")):
-        make_publishable(ledger, run_id, table=table)
+        make_publishable(ledger, run_id, table=table, request_id=SET_ID)
     with ledger.write() as writer:
         members = [writer.runs.get(run_id) for run_id in ("bf-1", "bf-2")]
         writer.sets.add(
@@ -218,6 +218,7 @@ def test_a_set_is_cancelled_as_a_whole_and_its_runs_only_with_it(ledger: Ledger)
 def test_a_set_of_which_readers_see_a_part_is_not_cancelled(ledger: Ledger) -> None:
     a_set(ledger)
     with ledger.write() as writer:
+        writer.requests.approve(SET_ID, by="Bob")
         writer.sets.move(SET_ID, SetState.PUBLISHING, actor="Bob")
     with ledger.read() as reader:
         intent = publication_of(reader, "bf-1")

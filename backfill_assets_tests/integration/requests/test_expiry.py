@@ -32,9 +32,10 @@ from backfill_assets.orchestration.next_steps import EXPIRE, PLAN
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import report_landed, show_accepted
 from backfill_assets.orchestration.resources import Session
+from backfill_assets.planning.impact import WhyLeftOut
 from backfill_assets.planning.manifest_parts import RunPurpose
 from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.calendar import calendar
 from backfill_assets.report.errors import NothingThen, NotOneOf
 from backfill_assets.report.history import partition_history

@@ -20,9 +20,10 @@ from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.domain import phases
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.main import app
+from backfill_assets.planning.impact import WhyLeftOut
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.planning.restatement import PlannedSet, WhyLeftOut
+from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.runs import set_document
 from backfill_assets.upkeep.audit import audit

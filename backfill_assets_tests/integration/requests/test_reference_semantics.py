@@ -25,10 +25,11 @@ from backfill_assets.domain import days, merge
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.planning.errors import SeveralVersions
+from backfill_assets.planning.impact import WhyLeftOut
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Cause, Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.request import THE_PRESENT, AskedReferences, Plan
-from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.planned import SetPlan

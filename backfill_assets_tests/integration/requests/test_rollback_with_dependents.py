@@ -15,7 +15,8 @@ from backfill_assets.core.errors import InputsMovedOn, LeavesOrphans
 from backfill_assets.ledger.errors import TableBusy
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
-from backfill_assets.planning.restatement import NothingToRebuild, SetRequest, WhyLeftOut
+from backfill_assets.planning.impact import WhyLeftOut
+from backfill_assets.planning.restatement import NothingToRebuild, SetRequest
 from backfill_assets.report.stale import stale_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at

@@ -20,8 +20,9 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.domain import Policy
 from backfill_assets.ledger.records import PublicationIntent
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.planning.impact import WhyLeftOut
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeftOut
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stage, Swap
 from backfill_assets.report.runs import progress_words, set_document
 from backfill_assets.report.words.plans import alternative_words

@@ -33,8 +33,9 @@ from backfill_assets.domain import row_count
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.planning.impact import WhyLeftOut
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeftOut
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.planned import SetPlan, left_out_documents, set_plan_page
 from backfill_assets.report.what_next import next_step

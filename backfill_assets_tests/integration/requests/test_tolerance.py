@@ -20,9 +20,10 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.next_steps import DECIDE
 from backfill_assets.orchestration.resources import Session
+from backfill_assets.planning.impact import WhyLeftOut
 from backfill_assets.planning.manifest_parts import Cause
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.alternatives import AlternativeKind
 from backfill_assets.report.report import run_report
 from backfill_assets.report.run_report import run_page

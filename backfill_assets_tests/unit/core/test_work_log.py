@@ -16,7 +16,8 @@ from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import JSON, Settings
-from backfill_assets.planning.stages import Chunk, Compute, Reads
+from backfill_assets.planning.manifest import Chunk
+from backfill_assets.planning.stages import Compute, Reads
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import ledger_examples as examples
 from backfill_assets_tests.support.ledger_examples import DAYS, TABLE

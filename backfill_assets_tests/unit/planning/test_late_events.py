@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
-from backfill_assets.planning.restatement import SourceDay
+from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.staleness.landed_news import LandedChange, days_of_late_events, days_with_moved_keys
 from backfill_assets_tests.support.ledger_examples import an_import
 

@@ -20,7 +20,7 @@ from backfill_assets.planning.kinds.append import append
 from backfill_assets.planning.kinds.expire import Expire, RetentionRule
 from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.kinds.merge import merge
-from backfill_assets.planning.manifest import FORMAT, MERGED_WITH, Manifest
+from backfill_assets.planning.manifest import FORMAT, MERGED_WITH, Manifest, chunks_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     Cause,
@@ -38,7 +38,6 @@ from backfill_assets.planning.manifest_parts import (
     semantics_of,
 )
 from backfill_assets.planning.safeguards import SOURCE_POLICY, USUAL_POLICY
-from backfill_assets.planning.stages import chunks_of
 
 FIRST = date(2006, 7, 1)
 

@@ -19,14 +19,13 @@ from backfill_assets.gates.judge import warm_up_verdict
 from backfill_assets.gates.measured import Measured, Proven
 from backfill_assets.ledger.findings import Finding, SampledRow
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.manifest import Manifest, configuration_of
+from backfill_assets.planning.manifest import Manifest, chunks_of, configuration_of
 from backfill_assets.planning.manifest_parts import MoreDays, PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.stages import (
     ProofTerms,
     Prove,
     Reads,
     Recomputation,
-    chunks_of,
     computing,
     longer_reads,
     measuring,

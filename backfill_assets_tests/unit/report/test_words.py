@@ -13,7 +13,7 @@ from backfill_assets.gates.judge import Verdict
 from backfill_assets.gates.measured import MergedPartition
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import TRANSITIONS
-from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
+from backfill_assets.planning.impact import LeftOut, WhyLeftOut
 from backfill_assets.planning.safeguards import A_PERSON, Demand, Policy, Rule
 from backfill_assets.planning.stages import Agree
 from backfill_assets.planning.state import Estimate, EstimateBasis

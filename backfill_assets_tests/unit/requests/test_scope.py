@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from backfill_assets.calendar.partitions import DayRange, Days, Grain, days_in, days_of, partitions_over
 from backfill_assets.core.errors import Refused
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.impact import Rebuild, impact
-from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut
+from backfill_assets.planning.impact import LeftOut, Rebuild, WhyLeftOut, impact
+from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.requests.left_out import how_to_include, why_left_out
 from backfill_assets.requests.scope import NOTHING_STALE, StaleOnes, left_out_of, require_whole, stale_ones
 from backfill_assets_tests.support.advice import advised

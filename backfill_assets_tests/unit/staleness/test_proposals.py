@@ -16,7 +16,7 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
-from backfill_assets.planning.restatement import (
+from backfill_assets.planning.proposals import (
     Area,
     Decision,
     OpenDraft,
