@@ -268,27 +268,27 @@ def decline(named: str, following: NextStep) -> Invocation | None:
     """
     match following:
         case NextStep(parts=(*_, Invocation(command=Command.APPROVE | Command.PUBLISH))):
-            return cancel(named)
+            return to_cancel(named)
         case _:
             return None
 
 
-def undo(named: str) -> Invocation:
+def to_undo(named: str) -> Invocation:
     """The rollback of a run or of a set."""
     return do(Command.ROLLBACK, named, by=NAME, reason=WHY)
 
 
-def approve(named: str) -> Invocation:
+def to_approve(named: str) -> Invocation:
     """The approval of a run, of a set, or of what else another person than the requester has to agree to."""
     return do(Command.APPROVE, named, by=ANOTHER_PERSON)
 
 
-def publish(named: str) -> Invocation:
+def to_publish(named: str) -> Invocation:
     """The publication of a run or of a set, or the carrying out of an act on a version."""
     return do(Command.PUBLISH, named, by=NAME)
 
 
-def cancel(named: str) -> Invocation:
+def to_cancel(named: str) -> Invocation:
     """The end of a run or of a set that is not published."""
     return do(Command.CANCEL, named, by=NAME, reason=WHY)
 
@@ -298,7 +298,7 @@ def close_replay(replay_id: str) -> Invocation:
     return do(Command.REPLAY, "close", replay_id, by=NAME, reason=WHY)
 
 
-def comment(named: str) -> Invocation:
+def to_comment(named: str) -> Invocation:
     """The approval of a run or of a set with the comment that its gates demand."""
     return do(Command.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.core.next_steps import Advice, cancel, step
+from backfill_assets.core.next_steps import Advice, step, to_cancel
 
 
 @sentence
@@ -41,7 +41,7 @@ class OtherColumns(OfTable, errors.Refused):
             return f"{anew}; {self.with_other_files}"
         if self.open_runs:
             which = "the run that was" if len(self.open_runs) == 1 else "the runs that were"
-            ends = [part for run_id in self.open_runs for part in (cancel(run_id), "; ")]
+            ends = [part for run_id in self.open_runs for part in (to_cancel(run_id), "; ")]
             return step(f"end {which} staged with them: ", *ends, "then plan again")
         return (
             "[audit] says whether the table is as it was published; if it is, only columns that can be null may be "

@@ -16,9 +16,9 @@ from backfill_assets.core.next_steps import (
     Command,
     Invocation,
     NextStep,
-    cancel,
     do,
     step,
+    to_cancel,
 )
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def fix_and_plan_again(manifest: Manifest, *, needs_more: bool = False, read_by_
     if needs_more:
         fix, how = ("find out why it needs more", "plan again with a larger limit")
     subject = manifest.request_id
-    read, give_up = step(do(Command.REPORT, manifest.run_id), THEN), cancel(subject)
+    read, give_up = step(do(Command.REPORT, manifest.run_id), THEN), to_cancel(subject)
     if read_by_gates:
         named = " or ".join(read_by_gates)
         corrected = f"if the cause is in {named}, correct it there, and measure the same rows again: "
@@ -145,7 +145,7 @@ def _together_again(manifest: Manifest, how: str) -> NextStep:
 
     Nothing is proposed for the partitions of a set before it is cancelled; of phases, those that are published stay.
     """
-    give_up = cancel(manifest.request_id)
+    give_up = to_cancel(manifest.request_id)
     again = joined(plans(manifest.table, manifest.grain, manifest.partitions, with_dependents=True))
     proposed = ("; or, if it was proposed: ", do(Command.PROPOSE))
     return step("cancel what is not published of the set: ", give_up, f"; then {how}: ", again, *proposed)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from backfill_assets.calendar.partitions import count_of
 from backfill_assets.capture.streams import Resolution, Resolved, Span
-from backfill_assets.core.next_steps import approve
+from backfill_assets.core.next_steps import to_approve
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
 from backfill_assets.report.documents import INLINE
@@ -166,7 +166,7 @@ def captured_page(report: CaptureReport) -> Page:
         if report.overtaken
         else None,
         Note(text=paced) if (paced := _pace(report)) else None,
-        next_steps(approve(report.capture_id) if report.waits and report.capture_id else None),
+        next_steps(to_approve(report.capture_id) if report.waits and report.capture_id else None),
         *(landed_page(report.landed).blocks if report.landed else ()),
     )
 
@@ -198,7 +198,7 @@ def capture_page(record: CaptureRecord) -> Page:
         facts(("source", record.source), ("asked for by", record.by), ("reason", record.reason)),
         facts(("approved by", record.approved_by), ("at", record.approved_at)),
         section("positions", table(["partition", "from", "to (not included)"], rows, most=_MOST)),
-        next_steps(approve(record.capture_id))
+        next_steps(to_approve(record.capture_id))
         if record.waits and record.approved_by is None
         else Note(text="the command that asked for it captures exactly these positions"),
     )

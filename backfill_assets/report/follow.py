@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 from backfill_assets.calendar.partitions import Partitions, TablePartitions, count_of
 from backfill_assets.capture.files.drop_places import is_on_server
 from backfill_assets.core.errors import BackfillError, Problem
-from backfill_assets.core.next_steps import NAME, WHY, Command, Invocation, NextStep, cancel, do, step
+from backfill_assets.core.next_steps import NAME, WHY, Command, Invocation, NextStep, do, step, to_cancel
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
@@ -154,13 +154,13 @@ def _leave(work: StuckWork) -> NextStep:
     match work.sensor:
         case Sensor.FOLLOW:
             nothing_follows = do(Command.FOLLOW, cancel=work.subject, by=NAME, reason=WHY)
-            ends = nothing_follows if is_publication(work.subject) else cancel(work.subject)
+            ends = nothing_follows if is_publication(work.subject) else to_cancel(work.subject)
             return step("To let dependents be as they are: ", ends)
         case Sensor.LIVE:
-            again = cancel(work.subject)
+            again = to_cancel(work.subject)
             return step("To see why: ", do(Command.REPORT, work.subject), ". To have its days planned again: ", again)
         case Sensor.PUBLISH | Sensor.PROPOSE | Sensor.FRESH:
-            return step("To decide against it: ", cancel(work.subject))
+            return step("To decide against it: ", to_cancel(work.subject))
         case Sensor.DROP if is_on_server(work.subject):
             return step("Another file of this name on the server ends it")
         case Sensor.DROP:

@@ -9,7 +9,7 @@ from datetime import date
 
 from backfill_assets.calendar.partitions import Partitions, TablePartitions, count_of, describe
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import Command, NextStep, approve, cancel, do, read_first, step
+from backfill_assets.core.next_steps import Command, NextStep, do, read_first, step, to_approve, to_cancel
 from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.ledger.states import OPEN_SETS
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -320,7 +320,7 @@ def _same_as(set_id: str, other: str | None) -> Sequence[Note]:
     if other is None:
         return ()
     same = f"The open set {other} does the same, from the same inputs, code and references; continue with that one: "
-    then = step(do(Command.STATUS, other), "; and give this one up: ", cancel(set_id))
+    then = step(do(Command.STATUS, other), "; and give this one up: ", to_cancel(set_id))
     return [Note(text=words(same, then), tone=Tone.ATTENTION)]
 
 
@@ -458,8 +458,8 @@ def _next(named: str, stages: Sequence[Stage]) -> Steps:
         [each for each in stages if isinstance(each, Agree) and each.demand.policy is None],
     )
     if any(stage.repairs for stage in waits):
-        return next_steps(run, step("where its report says that it waits for an approval: ", approve(named)))
-    return next_steps(run, read_first(step(approve(named))) if waits else None)
+        return next_steps(run, step("where its report says that it waits for an approval: ", to_approve(named)))
+    return next_steps(run, read_first(step(to_approve(named))) if waits else None)
 
 
 def _each(sentences: Iterable[str | None]) -> str:

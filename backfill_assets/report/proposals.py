@@ -9,7 +9,7 @@ from typing import assert_never
 
 from backfill_assets.calendar.partitions import Grain, TablePartitions, count_of, describe
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.next_steps import Command, NextStep, approve, cancel, do, publish, step
+from backfill_assets.core.next_steps import Command, NextStep, do, step, to_approve, to_cancel, to_publish
 from backfill_assets.core.tariff import Cost
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.records import SetRecord
@@ -143,7 +143,7 @@ def _new(ws: Workspace, found: Situation, draft: NewDraft, brings: tuple[Unrelat
     days, planned = draft.days, draft.planned
     set_id = planned.manifest.set_id if planned else None
     reviewed = (
-        [do(Command.RUN, set_id), do(Command.REPORT, set_id), approve(set_id)] if set_id else [do(Command.PROPOSE)]
+        [do(Command.RUN, set_id), do(Command.REPORT, set_id), to_approve(set_id)] if set_id else [do(Command.PROPOSE)]
     )
     area = found.closure(days)
     return NewProposal(
@@ -170,7 +170,7 @@ def _by_source(days: Iterable[SourceDay]) -> Iterator[TablePartitions]:
 
 
 def _rolled_back(record: SetRecord) -> RolledBackProposal:
-    again = [approve(record.set_id), publish(record.set_id)]
+    again = [to_approve(record.set_id), to_publish(record.set_id)]
     return RolledBackProposal(set_id=record.set_id, reason=record.note, next_step=joined(again))
 
 
@@ -199,7 +199,7 @@ def _why_waiting(found: Situation, names: tuple[str, ...], days: TablePartitions
         if all(found.kept[name].reads(*day, found.accepted.get(day, BLOCKED)) for day in own):
             look = step(do(Command.STATUS, name))
             return DaysNotProposed(days=days, why=WhyNotProposed.IN_OPEN_PLAN, plan=name, next_step=look)
-    end = step(cancel(names[0]), "; then ", do(Command.PROPOSE))
+    end = step(to_cancel(names[0]), "; then ", do(Command.PROPOSE))
     if not any(run.state in (RunState.BLOCKED, RunState.FAILED) for run in found.kept[names[0]].runs):
         end = step("publish it, or ", end)
     return DaysNotProposed(days=days, why=WhyNotProposed.BEHIND_OPEN_PLAN, plan=names[0], next_step=end)

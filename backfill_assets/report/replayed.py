@@ -8,7 +8,7 @@ from datetime import datetime, time
 
 from backfill_assets.calendar.partitions import count_of
 from backfill_assets.capture.families import target_of
-from backfill_assets.core.next_steps import approve, close_replay
+from backfill_assets.core.next_steps import close_replay, to_approve
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -90,7 +90,7 @@ def replayed_page(report: ReplayReport) -> Page:
             facts(*_facts(report.plan)),
             not_known_section(_unknown(report.plan)),
             Note(text=f"{report.replay_id} waits for the approval of another person; nothing was sent"),
-            next_steps(approve(report.replay_id)),
+            next_steps(to_approve(report.replay_id)),
         )
     record, target = report.plan.record, target_of(report.plan.record.family)
     said = (
@@ -129,7 +129,7 @@ def replay_page(record: ReplayRecord) -> Page:
             ("reason", record.reason),
         ),
         facts(("approved by", record.approved_by), ("at", record.approved_at)),
-        next_steps(approve(record.replay_id))
+        next_steps(to_approve(record.replay_id))
         if record.waits
         else Note(text="the command that asked for it sends exactly these records"),
     )

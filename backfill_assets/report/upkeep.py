@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.calendar.partitions import Grain, Partitions, compress, count_of, partition_text
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.next_steps import NAME, WHY, Command, NextStep, do, publish, step
+from backfill_assets.core.next_steps import NAME, WHY, Command, NextStep, do, step, to_publish
 from backfill_assets.planning.next_steps import joined, loads, restated
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.page import (
@@ -114,7 +114,7 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
             for repair in dict.fromkeys(each.repair for each in found if each.repair):
                 is_ready = any(each.is_repaired for each in found if each.repair == repair)
                 yield step(
-                    f"{repair} repairs lost files: ", publish(repair) if is_ready else do(Command.STATUS, repair)
+                    f"{repair} repairs lost files: ", to_publish(repair) if is_ready else do(Command.STATUS, repair)
                 )
             begun = [each for each in found if not each.repair]
             for (table, _), lost in grouped(((each.table, each.run_id), each) for each in begun).items():

@@ -8,7 +8,18 @@ from datetime import date, datetime
 
 from backfill_assets.calendar.partitions import Partitions, count_of
 from backfill_assets.core.columns import ColumnChange
-from backfill_assets.core.next_steps import NAME, WHY, Command, NextStep, approve, cancel, do, publish, step, undo
+from backfill_assets.core.next_steps import (
+    NAME,
+    WHY,
+    Command,
+    NextStep,
+    do,
+    step,
+    to_approve,
+    to_cancel,
+    to_publish,
+    to_undo,
+)
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.states import ActState
 from backfill_assets.ledger.table_acts import ActRecord, ComparedDay, ComparedPartition, ShownPeriod
@@ -74,13 +85,13 @@ def next_step_of_act(record: ActRecord, shown: str) -> NextStep | None:
     match record.state:
         case ActState.ASKED if _is_overtaken(record, shown):
             why = f"readers of {record.name} are shown {shown}, so that it cannot be done: "
-            return step(why, cancel(record.act_id))
+            return step(why, to_cancel(record.act_id))
         case ActState.ASKED if record.waits and record.approved_by is None:
-            return step(approve(record.act_id))
+            return step(to_approve(record.act_id))
         case ActState.ASKED:
-            return step(publish(record.act_id))
+            return step(to_publish(record.act_id))
         case ActState.DONE if record.act is TableAct.CUT_OVER:
-            return step("to show readers the earlier table again: ", undo(record.act_id))
+            return step("to show readers the earlier table again: ", to_undo(record.act_id))
         case _:
             return None
 

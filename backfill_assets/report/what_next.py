@@ -16,15 +16,15 @@ from backfill_assets.core.next_steps import (
     Advice,
     Command,
     NextStep,
-    approve,
-    cancel,
-    comment,
     compare_again,
     do,
     end_freeze,
-    publish,
     step,
-    undo,
+    to_approve,
+    to_cancel,
+    to_comment,
+    to_publish,
+    to_undo,
     wait_or_take_over,
 )
 from backfill_assets.domain import DerivedTable
@@ -97,10 +97,10 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         return waits
     if not _is_held(ws, run) and run.state in NOT_MEASURED and not is_declared(ws, run):
         why = f"release {run.manifest.transform_version} is no longer declared, so it cannot be computed: "
-        return step(why, cancel(named))
+        return step(why, to_cancel(named))
     if run.state in _OPEN and run.is_alone and not is_met(asked, merged_with_present):
         why = f"{run.manifest.table} changed since {run.run_id} was planned with its rows: "
-        return step(why, plan_again(run.manifest), "; then ", cancel(named))
+        return step(why, plan_again(run.manifest), "; then ", to_cancel(named))
     match run.state:
         case RunState.FAILED if by := tx.events.stopped_by(run):
             return fix_and_plan_again(run.manifest, needs_more=by is StoppedBy.LIMIT)
@@ -172,7 +172,7 @@ def _together(run: RunRecord, lacking: Sequence[date]) -> NextStep:
     )
     lacks = f"its rows depend on {Partitions.of(manifest.grain, lacking)} that it lacks; plan all of them together: "
     again = again.also(*(("reference", each) for each in named))
-    return step(lacks, again, "; then ", cancel(manifest.request_id))
+    return step(lacks, again, "; then ", to_cancel(manifest.request_id))
 
 
 def _can_expire_now(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
@@ -228,7 +228,7 @@ def next_step_of_set(
             return _unblocked(tx, member)
     if gone := next((each for each in members if each.state in NOT_MEASURED and not is_declared(ws, each)), None):
         why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is no longer declared: "
-        return step(why, cancel(set_id))
+        return step(why, to_cancel(set_id))
     if waits := _waits(ws, tx, members):
         return waits
     ready = (RunState.PASSED, RunState.PUBLISHED, RunState.ROLLED_BACK)
@@ -304,9 +304,9 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
     if not lacking:
         changed = [each for run in runs for each in references_moved_on(ws, run)]
         why = f"{changed_reference_words(changed[0])}; to publish them all the same: " if changed else ""
-        return step(*([why] if why else []), publish(named))
+        return step(*([why] if why else []), to_publish(named))
     needs_comment = any(open_comments(tx, run) for run in lacking)
-    approval = comment(named) if needs_comment else approve(named)
+    approval = to_comment(named) if needs_comment else to_approve(named)
     if any(run.approval is ApprovalState.DRAFT for run in lacking):
         return step(approval)
     return step(f"the approval by {lacking[0].approved_by} is no longer valid: ", approval)
@@ -351,7 +351,7 @@ def how_to_undo(ws: Workspace, tx: ReadTransaction, named: str, run_ids: Sequenc
     later = next(filter(None, map(tx.versions.replaced_by, run_ids)), None)
     if later is not None:
         first = "first roll back the publication that replaced some of its partitions: "
-        return step(first, undo(tx.runs.request_of(later)))
+        return step(first, to_undo(tx.runs.request_of(later)))
     standing = tx.publications.headers(run_id=named, states=[PublicationState.PUBLISHED])
     if standing and not any(tx.publications.changed_partitions(each.publication_id) for each in standing):
         return None
@@ -361,10 +361,10 @@ def how_to_undo(ws: Workspace, tx: ReadTransaction, named: str, run_ids: Sequenc
     if any(each.table in tables for each in tx.publications.headers(states=[PublicationState.PUBLISHING])):
         return WAIT_OR_RECOVER
     if its_set := next((whole for each in dependents if (whole := tx.runs.request_of(each)) != each), None):
-        return step("first undo the set that was computed from it: ", undo(its_set))
+        return step("first undo the set that was computed from it: ", to_undo(its_set))
     if dependents:
         return step(do(Command.ROLLBACK, named, with_dependents=True, by=NAME, reason=WHY))
-    return step(undo(named))
+    return step(to_undo(named))
 
 
 def _left_without_input(ws: Workspace, tx: ReadTransaction, run_ids: Sequence[str]) -> Sequence[str]:

@@ -14,7 +14,17 @@ import yaml
 from dagster import DagsterInvalidConfigError, DagsterRun, Definitions, validate_run_config
 
 from backfill_assets.calendar.partitions import days_in, days_named
-from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Command, Invocation, comment, do, step, undo
+from backfill_assets.core.next_steps import (
+    ANOTHER_PERSON,
+    NAME,
+    WHY,
+    Command,
+    Invocation,
+    do,
+    step,
+    to_comment,
+    to_undo,
+)
 from backfill_assets.core.settings import EXAMPLE_REFERENCE, Settings
 from backfill_assets.orchestration.build import definitions_of
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of, place_of
@@ -27,9 +37,9 @@ DAYS = {"first": date(2025, 5, 1), "last": date(2025, 5, 31)}
 ASKED = [
     do(Command.RUN, RUN),
     do(Command.APPROVE, RUN, by=ANOTHER_PERSON),
-    comment(RUN),
+    to_comment(RUN),
     do(Command.PUBLISH, "set.1", by=NAME),
-    undo(RUN),
+    to_undo(RUN),
     do(Command.ROLLBACK, "set.1", with_dependents=True, by=NAME, reason=WHY),
     do(Command.CANCEL, RUN, by=NAME, reason=WHY),
     do(Command.CANCEL, RUN, leave=True, by=NAME, reason=WHY),

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from backfill_assets.calendar.partitions import Grain, Partitions, TablePartitions
 from backfill_assets.cli.terminal import show
-from backfill_assets.core.next_steps import NAME, WHY, Command, decline, do, step, undo
+from backfill_assets.core.next_steps import NAME, WHY, Command, decline, do, step, to_undo
 from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Finding, GateResult
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
@@ -166,7 +166,7 @@ def test_a_waiting_run_shows_what_a_no_is_beside_a_yes_and_no_other_run_does() -
     assert "To refuse: backfill cancel bf-1" in markdown_page(run_page(report()))
     waiting = report().run
     for state, following in (
-        (RunState.PUBLISHED, step("to undo it: ", undo("bf-1"))),
+        (RunState.PUBLISHED, step("to undo it: ", to_undo("bf-1"))),
         (RunState.PLANNED, step(do(Command.RUN, "bf-1"))),
         (RunState.ROLLED_BACK, waiting.next_step),
     ):
@@ -216,7 +216,7 @@ def test_rows_that_failed_the_proof_of_the_window_are_shown_as_staged_and_with_m
 
 
 def test_words_with_a_dash_and_dates_are_kept_whole_and_prose_around_a_command_is_no_code() -> None:
-    html_of = Html().value(step("to undo 2006-07-01..2006-07-03: ", undo("bf-1")))
+    html_of = Html().value(step("to undo 2006-07-01..2006-07-03: ", to_undo("bf-1")))
     assert html_of == (
         'to undo <span class="whole">2006-07-01..2006-07-03</span>: <code>backfill rollback <span class="word">bf-1'
         '</span> <span class="word">--by</span> NAME <span class="word">--reason</span> WHY</code>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, Command, Option, do, step, undo
+from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, Command, Option, do, step, to_undo
 from backfill_assets.ledger.errors import TableBusy
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.documents import as_json
@@ -34,7 +34,7 @@ def test_a_file_whose_name_has_spaces_is_one_word_of_the_command() -> None:
 
 def test_steps_are_put_together_from_steps() -> None:
     approve = do(Command.APPROVE, "bf-1", by=ANOTHER_PERSON)
-    assert step(step("first: ", approve), "; then ", undo("bf-1")).parts == (
+    assert step(step("first: ", approve), "; then ", to_undo("bf-1")).parts == (
         *("first: ", approve, "; then "),
         do(Command.ROLLBACK, "bf-1", by=NAME, reason="WHY"),
     )

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from backfill_assets.calendar.partitions import Grain, Partitions
 from backfill_assets.cli.terminal import show
-from backfill_assets.core.next_steps import Command, do, step, undo
+from backfill_assets.core.next_steps import Command, do, step, to_undo
 from backfill_assets.ledger.records import Period
 from backfill_assets.report.trace import ContributingRows, Trace, TracedRow, trace_page
 from backfill_assets.report.trace_causes import CauseOfNumber, TracedCause
@@ -64,7 +64,7 @@ def traced(count: int) -> Trace:
         seen=SEEN,
         name=None,
         shown=(),
-        undo=step(undo("a-run")),
+        undo=step(to_undo("a-run")),
         stale=(),
         values={"amount": "7"},
         problem=None,
