@@ -1,7 +1,7 @@
 """Requests: whatever somebody asks for and somebody agrees to, by its id; what an id names is decided here, once.
 
-A run of its own, a set of runs, an act on a version of a table, a capture and a replay are approved and cancelled in
-one way. What else is done with each is a method of its class; where one has none of its own, it is refused. Captures
+A restatement of one or several runs, an act on a version of a table, a capture and a replay are approved and cancelled
+in one way. What else is done with each is a method of its class; where one has none of its own, it is refused. Captures
 and replays have none: the command that asked for one goes on with it.
 """
 

@@ -1,5 +1,6 @@
-"""Sets: runs that were agreed together; the runs of some are phases, which are published one by one in their own time.
+"""Restatements: of several runs that were agreed together, and of one run, which tells all there is of it.
 
+The runs of some are phases, which are published one by one in their own time.
 A set of phases is PUBLISHING only while a phase is being swapped. The transaction that acknowledges or abandons a swap
 says what the set is then, so that no process can stop between the two.
 """
@@ -27,7 +28,7 @@ from backfill_assets.planning.sets import SetManifest, SetMember, is_set
 
 
 class SetReads(Queries):
-    """Restatement sets."""
+    """Restatements; lists are of those of several runs."""
 
     def get(self, set_id: str) -> SetRecord:
         """One restatement: of several runs, or of the run that has the id.

@@ -52,6 +52,7 @@ from backfill_assets.requests.authority import demand_of, open_comments, reads_a
 from backfill_assets.requests.errors import BeingPublished
 from backfill_assets.requests.obstacles import (
     OF_EQUAL_ROWS,
+    READY,
     Obstacle,
     Publishing,
     PublishingRestatement,
@@ -348,18 +349,19 @@ def publish_restatement(
         HalfWay: A later table could not be swapped: the tables before it are published.
         OutcomeUnknown: It is not known whether a swap landed; `recover` finds out.
     """
-    with ws.ledger.write() as tx:
-        asked = PublishingRestatement(ws=ws, tx=tx, record=tx.sets.get(name), phase=phase)
-        if not asked.record.is_alone:
-            require_none(obstacles_of(asked, slow=False))
-            if asked.record.state is not SetState.PUBLISHING:
-                tx.sets.move(name, SetState.PUBLISHING, actor=by)
-            lease = whole_taken(ws, tx, name, by=by)
-    if asked.record.is_alone:
-        # Its swap is all there is: nothing can stop half-way, and the swap asks what stands in its way.
+    if not is_set(name):
+        with ws.ledger.read() as tx:
+            # Its swap is all there is, and asks again: nothing can stop half-way.
+            require_none(obstacles(Publishing(ws=ws, tx=tx, run=tx.runs.get(name)), READY))
         publish(name)
         with ws.ledger.read() as tx:
             return tx.sets.get(name)
+    with ws.ledger.write() as tx:
+        asked = PublishingRestatement(ws=ws, tx=tx, record=tx.sets.get(name), phase=phase)
+        require_none(obstacles_of(asked, slow=False))
+        if asked.record.state is not SetState.PUBLISHING:
+            tx.sets.move(name, SetState.PUBLISHING, actor=by)
+        lease = whole_taken(ws, tx, name, by=by)
     with whole_held(ws, name, lease):
         return _published_in_order(ws, name, asked.due, by=by, publish=publish)
 
