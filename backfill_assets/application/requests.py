@@ -163,7 +163,10 @@ class Restatement(Request["RunSummary | SetDocument"]):
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        return tuple(run.run_id for run in self.runs)
+        if not is_set(self.name):
+            return (self.name,)
+        with self.ws.ledger.read() as tx:
+            return tx.sets.get(self.name).run_ids
 
     def _runs(self, tx: ReadTransaction) -> Sequence[RunRecord]:
         return tx.requests.runs(self.name)

@@ -345,6 +345,10 @@ def run_record(row: AnyRow) -> RunRecord:
     if sha256_text(row.body) != row.digest:
         raise Edited(what=f"the manifest of run {row.run_id}", of={"run_id": row.run_id})
     manifest = _read(Manifest.parse, row.body, f"the manifest of run {row.run_id}", run_id=row.run_id)
+    if manifest.request_id != row.request_id:
+        # A column that says otherwise would let a run of a set be approved and published alone.
+        what = f"run {row.run_id} is recorded as one of another request than its manifest says."
+        raise Damaged(what=what, of={"run_id": row.run_id})
     return _run_record(row, **_agreed(row), manifest=manifest)
 
 

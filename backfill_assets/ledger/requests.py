@@ -273,14 +273,15 @@ class RequestWrites(RequestReads, Writes):
 
     def _end(self, name: str, decision: Cancellation) -> None:
         """Cancels the runs of a restatement. What readers see of its phases stays; those that are left are ended."""
-        runs = self.runs(name)
-        found = self._sets.of(runs[0])
-        if found.set_id != name:
-            why = f"belongs to set {found.set_id}, whose runs are cancelled together"
-            raise errors.PartOfSet(run_id=name, set_id=found.set_id, act="cancel", why=why)
-        if len(runs) == 1 and runs[0].is_alone:
-            end_run(RunSteps(self._log), name, runs[0].state, decision)
+        # Without their manifests: what cannot be read any more can still be decided against.
+        if not is_set(name):
+            run = self._runs.header(name)
+            if not run.is_alone:
+                why = f"belongs to set {run.request_id}, whose runs are cancelled together"
+                raise errors.PartOfSet(run_id=name, set_id=run.request_id, act="cancel", why=why)
+            end_run(RunSteps(self._log), name, run.state, decision)
             return
+        found, runs = self._sets.get(name), reversed(self._runs.headers(request=name))
         is_begun = found.state is SetState.PARTLY_PUBLISHED
         if not is_begun and not may_follow(found.state, SetState.CANCELLED):
             raise errors.NotCancellable(name=name, state=found.state)

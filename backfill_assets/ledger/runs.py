@@ -301,6 +301,10 @@ class RunSteps(Writes):
         run_id = one_line("the run id", manifest.run_id)
         if self._row(select(manifests.c.run_id).where(manifests.c.run_id == run_id)):
             raise errors.AlreadyRecorded(kind="run", name=run_id)
+        request_id = manifest.request_id
+        if request_id != run_id and self._row(select(manifests.c.run_id).where(manifests.c.run_id == request_id)):
+            # What was agreed to names its runs: a later one would be published without having been agreed to.
+            raise errors.AlreadyRecorded(kind="set", name=request_id)
         document = {"run_id": run_id, "digest": manifest.digest, "body": manifest.text}
         self._log.write(insert(manifests).values(document), of=[run_id])
         self._log.write(

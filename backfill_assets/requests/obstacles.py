@@ -623,15 +623,24 @@ def phase_not_held(asked: PublishingRestatement) -> PhaseHeld | None:
 
 @requirement(Ends.NOTHING)
 def has_due_runs(asked: PublishingRestatement) -> SetIs | None:
-    """It is not published, and may still be."""
-    return None if asked.due else SetIs(set_id=asked.record.set_id, state=asked.record.state)
+    """It is not published, and may still be.
+
+    Of runs that are published together and have landed all, what is left is to record that: the process may have died
+    after the last swap, or a rollback may be given up before its first.
+    """
+    record = asked.record
+    is_under_way = record.state in (SetState.PUBLISHING, SetState.ROLLING_BACK) and record.manifest.phases is None
+    return None if asked.due or is_under_way else SetIs(set_id=record.set_id, state=record.state)
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
 
 Requirements = tuple[Requirement[Publishing], ...]
 
-OF_ITS_STATE: Requirements = (still_asked, of_published_mode, not_stopped, not_ended, not_begun, gated)
+FOR_GOOD: Requirements = (still_asked, of_published_mode, not_stopped)
+"""What no computation ends: of several runs it is asked of each before the state of the first."""
+
+OF_ITS_STATE: Requirements = (*FOR_GOOD, not_ended, not_begun, gated)
 
 IN_ITS_TURN: Requirements = (not_frozen, keys_known, read_known_keys, first_in_priority)
 """What automatic work waits for before a run is computed as well."""
@@ -715,13 +724,14 @@ def obstacles(asked: Publishing, requirements: Requirements | None = None, *, sl
 def obstacles_of(asked: PublishingRestatement, *, slow: bool = True) -> Iterator[Obstacle]:
     """The obstacles to publishing a restatement, or its next phase: of all its runs together, then of each.
 
-    The states of all runs come before what takes looking at partitions of the first.
+    What stops one of them for good, and the states of all, come before what takes looking at partitions of the first.
     """
     for each in OF_ALL_RUNS:
         yield from _obstacle(each, asked, None)
     runs = [Publishing(ws=asked.ws, tx=asked.tx, run=run) for run in asked.due]
+    states = tuple(each for each in OF_ITS_STATE if each not in FOR_GOOD)
     rest = tuple(each for each in OF_RUNS_OF_SETS if each not in OF_ITS_STATE)
-    for requirements in (OF_ITS_STATE, rest):
+    for requirements in (FOR_GOOD, states, rest):
         for run in runs:
             yield from obstacles(run, requirements, slow=slow)
 

@@ -23,6 +23,7 @@ from backfill_assets_tests.support.ledger_examples import (
     DAYS,
     TABLE,
     a_manifest,
+    disarm,
     gate,
     make_publishable,
     plan,
@@ -350,3 +351,38 @@ def test_the_ledger_itself_publishes_nothing_by_a_policy_that_loosens_what_was_a
     publish(ledger, "bf-1", days=before)
     with pytest.raises(NeedsApproval):
         publish(ledger, "bf-2", days=after)
+
+
+def agreed_together(ledger: Ledger) -> str:
+    """A set of one run, `bf-1`."""
+    manifest = restatement(SetState.PENDING).record.manifest
+    member = plan(ledger, "bf-1", days=DAYS[:1], request_id=manifest.set_id)
+    named = SetMember(run_id=member.run_id, table=member.table, manifest_digest=member.digest)
+    with ledger.write() as writer:
+        writer.sets.add(replace(manifest, members=(named,)), actor="ana")
+    return manifest.set_id
+
+
+def test_a_run_does_not_join_what_was_agreed_to_without_it(ledger: Ledger) -> None:
+    set_id = agreed_together(ledger)
+    with pytest.raises(Refused, match=f"there is a set {set_id} already, and it never changes"):
+        plan(ledger, "bf-2", days=DAYS[1:2], request_id=set_id)
+    with ledger.read() as reader:
+        assert [run.run_id for run in reader.runs.of_request(set_id)] == ["bf-1"]
+
+
+def test_a_run_of_a_set_is_not_made_one_of_its_own_in_the_database(ledger: Ledger, ledger_url: str) -> None:
+    agreed_together(ledger)
+    tamper(ledger_url, "UPDATE runs SET request_id = 'bf-1' WHERE run_id = 'bf-1'")
+    with ledger.write() as writer, pytest.raises(IllegalTransition, match="another request than its manifest says"):
+        writer.requests.approve("bf-1", by="ben")
+
+
+def test_a_run_whose_manifest_cannot_be_read_is_cancelled_all_the_same(ledger: Ledger, ledger_url: str) -> None:
+    plan(ledger, "bf-1", days=DAYS[:1])
+    disarm(ledger_url, "manifests")
+    tamper(ledger_url, "UPDATE manifests SET body = '{}' WHERE run_id = 'bf-1'")
+    with ledger.write() as writer:
+        writer.requests.cancel("bf-1", by="ben", reason="it was edited")
+    with ledger.read() as reader:
+        assert reader.runs.state("bf-1") is RunState.CANCELLED

@@ -325,3 +325,29 @@ def test_the_terms_of_phases_are_part_of_what_is_approved(hand: Hand) -> None:
         manifest = tx.sets.get(set_id).manifest
     assert SetManifest.parse(manifest.text) == manifest
     assert replace(manifest, phases=Phases(hold_s=1)).digest != manifest.digest
+
+
+@pytest.mark.parametrize("point", [Point.SWAP_COMMITTED, Point.SWAP_ACKNOWLEDGED, Point.SET_TABLE_PUBLISHED])
+@pytest.mark.parametrize("again", [False, True], ids=["recovered", "asked again"])
+def test_several_tables_of_which_the_last_had_just_been_swapped_are_completed(
+    hand: Hand, point: Point, again: bool
+) -> None:
+    set_id = hand.set_of({FIRST: 40})
+    operations.approve(hand.ws, set_id, by="ben")
+    last = runs_of(hand, set_id)[-1]
+
+    def publish_one(run_id: str) -> None:
+        publish_run(stopping_at(hand.ws, point) if run_id == last else hand.ws, run_id, by="ben")
+        if run_id == last:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        operations.publish_set(hand.ws, set_id, by="ben", publish=publish_one)
+    assert state(hand, set_id) is SetState.PUBLISHING
+    later = operations.recover(hand.ws, by="ops", only=set_id) if not again else ()
+    if again:
+        operations.recover(hand.ws, by="ops", only=last)
+        operations.publish_set(hand.ws, set_id, by="ben")
+    assert all(each.problem is None for each in later)
+    assert state(hand, set_id) is SetState.PUBLISHED
+    assert audit(hand.ws).problems == ()
