@@ -131,6 +131,7 @@ def template(ws: Workspace, name: str) -> Manifest:
     table = ws.domain.tables[name]
     common: dict[str, Any] = {
         "run_id": "",
+        "request_id": "",
         "kind": RunPurpose.RESTATEMENT,
         "mode": Mode.BACKFILL,
         "reason": "a day came late",
@@ -203,7 +204,9 @@ def planned(history: History, of: Manifest, number: int, length: Length, *, mode
     is_follower = bool(followed) and mode is None
     cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=tuple(followed[:1])) if is_follower else of.cause
     run_id = f"{of.table.partition('.')[2]}-{number:05d}"
-    chosen = replace(of, run_id=run_id, partitions=(day,), inputs=tuple(inputs), mode=mode or of.mode)
+    chosen = replace(
+        of, run_id=run_id, request_id=run_id, partitions=(day,), inputs=tuple(inputs), mode=mode or of.mode
+    )
     return replace(chosen, cause=cause if mode is None else A_PERSON)
 
 
@@ -218,6 +221,7 @@ def plan(history: History, manifest: Manifest, state: RunState) -> list[Event]:
     history.add(
         schema.runs,
         run_id=run_id,
+        request_id=run_id,
         table_name=manifest.table,
         state=state,
         note="",

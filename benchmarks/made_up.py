@@ -145,6 +145,7 @@ def filled_ledger(world: World, path: Path) -> Iterator[tuple[Ledger, str]]:
                 connection.execute(
                     insert(runs).values(
                         **run,
+                        request_id=basis.run_id,
                         table_name=name,
                         state=RunState.PUBLISHED,
                         note="",
@@ -189,6 +190,7 @@ def manifest_of(table: str, grain: Grain, basis: ComputedFrom) -> Manifest:
     """The manifest that a basis is read from."""
     return Manifest(
         run_id=basis.run_id,
+        request_id=basis.run_id,
         kind=RunPurpose.BACKFILL,
         mode=Mode.BACKFILL,
         reason="benchmark",

@@ -199,5 +199,5 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
 ) -> None:
     monkeypatch.delitem(sys.modules, "backfill_assets.orchestration.postgres")
     monkeypatch.setitem(sys.modules, package, None)
-    with refused(Refused, match=rf"{package} is not installed.*backfill-assets\[postgres\]"), opened(settings):
+    with refused(Refused, match=rf"{package}, which is not installed.*backfill-assets\[postgres\]"), opened(settings):
         pass

@@ -58,7 +58,7 @@ def test_what_is_stale_as_a_whole_may_be_corrected_by_key_where_its_rows_have_on
     (found,) = instead(replace(hand, ws=ws))
     assert (found.instead, found.partitions.days) == (AlternativeKind.BY_KEY, (MONTH,))
     assert worded(alternative_words(replace(found, cost=None))) == (
-        "a correction by key: only its rows change, and every other row stays exactly as it is: backfill plan "
+        "a correction by key: only its rows change, and every other row stays exactly as it is: backfill plan table "
         f"{GOLD} --where amount=KEY --from 2026-01-01 --to 2026-01-31 --reason WHY --by NAME"
     )
 

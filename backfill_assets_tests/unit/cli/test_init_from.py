@@ -45,8 +45,8 @@ def test_its_domain_loads_and_its_commands_are_taken(
     (shown,) = domain.derived
     commands = list(typed(shop / "README.md"))
     for words in commands:
-        name, rest = command_of(words)
-        COMMANDS[name].make_context(name, rest)
+        command, rest = command_of(words)
+        COMMANDS[command].make_context(command, rest)
     assert {words[0] for words in commands} == {"land", "plan", "run", "report", "approve", "publish", "trace"}
     assert {words[2] for words in commands if words[0] == "plan"} == {shown.short_name}
     assert (shop / "sample_data" / SHAPES[name].file).read_bytes() == (tmp_path / SHAPES[name].file).read_bytes()

@@ -52,7 +52,7 @@ def test_a_snapshot_and_the_changes_after_it_are_the_table_and_are_captured_once
     shop = shop_of(spark=spark)
     with pytest.raises(ChangesUnreadable) as refused:
         shop.capture()
-    assert explained(refused.value).endswith("Next: read everything anew: --snapshot")
+    assert explained(refused.value).endswith("Next: read everything once more: --snapshot")
     assert (shop.plan(whole=True).files, shop.files(), slots_of(shop)) == (1, (), [])
 
     assert shop.capture(whole=True, builds=True).captured == 10
