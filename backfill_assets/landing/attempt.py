@@ -58,7 +58,7 @@ from backfill_assets.landing.conformed import (
     owner_of,
     remove_half_built,
 )
-from backfill_assets.landing.decoding.decode import ToRead, remove_decoded, remove_left, to_read
+from backfill_assets.landing.decoding.decode import ToRead, remove_left, removed_at_end, to_read
 from backfill_assets.landing.errors import RawFileChanged, SparkStopped
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import FILE, records
@@ -429,10 +429,8 @@ class Landing:
         """Holds the turn to land files of the source, with what killed processes left removed."""
         with landing_turn(self.ledger, self.source, self.lease, by=self.by):
             fail_abandoned(self.ledger, self.settings, self.source, self.lease, self.by)
-            try:
+            with removed_at_end(self.place, self.lease.attempt):
                 yield
-            finally:
-                remove_decoded(self.place, self.lease.attempt)
 
     def captured(self, capture: Capture) -> Iterator[Archived]:
         """The landed files of a capture, each found to be readable as records of the source before it is kept."""

@@ -8,7 +8,7 @@ import csv
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.files.file_capture import FORMATS, format_of
 from backfill_assets.capture.files.packed import Archive, is_of_people, open_archive
 from backfill_assets.capture.landed_files import FileKind, Format, LandingPlace
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import Avro, Canal, Csv, Json, Maxwell, SourceTable, Xlsx
 from backfill_assets.domain.source_files import Dialect
@@ -323,10 +324,21 @@ def to_read(
 def reading(place: LandingPlace, *, begun_at: datetime) -> Iterator[str]:
     """An owner that is no landing; its decoded files are removed afterwards, also after an error."""
     owner = f"{begun_at.astimezone(UTC):{_BEGUN}}-{secrets.token_hex(4)}"
-    try:
+    with removed_at_end(place, owner):
         yield owner
-    finally:
-        remove_decoded(place, owner)
+
+
+@contextmanager
+def removed_at_end(place: LandingPlace, owner: str) -> Iterator[None]:
+    """Removes the decoded files of an owner when the block ends; an error of the block is the one that is raised."""
+    try:
+        yield
+    except BaseException:
+        # A store that stopped the block often refuses this as well; what is left is removed by a later landing.
+        with suppress(BackfillError):
+            remove_decoded(place, owner)
+        raise
+    remove_decoded(place, owner)
 
 
 def remove_decoded(place: LandingPlace, owner: str) -> None:
