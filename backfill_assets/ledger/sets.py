@@ -85,7 +85,7 @@ class SetReads(Queries):
 
 
 def alone(run: RunRecord) -> SetRecord:
-    """The restatement of one run, which is told by the run: it has no row of its own."""
+    """The restatement of one run: it has no row of its own, and is made from the run."""
     manifest = run.manifest
     member = SetMember(run_id=run.run_id, table=manifest.table, manifest_digest=run.manifest_digest)
     return SetRecord(

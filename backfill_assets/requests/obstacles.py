@@ -131,7 +131,7 @@ class Publishing:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishingRestatement:
-    """A restatement that somebody wants to publish, and the transaction in which that is decided."""
+    """A restatement to be published, and the transaction in which that is decided."""
 
     ws: Workspace
     tx: ReadTransaction
